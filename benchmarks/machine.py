@@ -1,0 +1,36 @@
+"""What a benchmark ran on: written beside its figures."""
+
+import datetime
+import importlib.metadata
+import platform
+import re
+import subprocess
+from pathlib import Path
+
+
+def describe(*packages: str) -> dict[str, str]:
+    """Date, commit, processor and versions of Python and `packages`."""
+    commit = _git("rev-parse", "--short", "HEAD")
+    changed = " with changes" if _git("status", "--porcelain", "-uno") else ""
+    return {
+        "date": datetime.date.today().isoformat(),
+        "commit": commit + changed,
+        "processor": _processor(),
+        "python": platform.python_version(),
+    } | {name: importlib.metadata.version(name) for name in packages}
+
+
+def _git(*arguments: str) -> str:
+    here = Path(__file__).parent
+    command = ["git", "-C", str(here), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout[
+        :-1
+    ]
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    text = info.read_text() if info.exists() else ""
+    names = re.findall(r"model name\s*: (.*)", text) or [platform.processor()]
+    wide = " AVX-512" if "avx512f" in text else ""
+    return f"{len(names)} x {names[0]}{wide}"

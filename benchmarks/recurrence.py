@@ -1,0 +1,154 @@
+"""The recurrence beside PyPI's sru on one machine, in one run, with equal results.
+
+    python3 benchmarks/recurrence.py [--frames 400] [--batch 16] [--size 3328]
+
+Needs `pip install sru==3.0.0.dev6 ninja` and g++, which sru calls when imported. Times
+are medians of alternating runs; GB/s counts each input and output once.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import machine
+import torch
+
+from espnet_srupp.recurrence import recurrence
+
+
+def main() -> None:
+    args = parse()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(0)
+    report = {"command": " ".join(["python3", *sys.argv])}
+    report |= machine.describe("torch", "numba", "sru")
+    sizes = {key: getattr(args, key) for key in ("frames", "batch", "size", "threads")}
+    report |= sizes | {"dtype": "float32", "rows": []}
+    inputs = make(args.frames, args.batch, args.size)
+    # floats moved per element: u, x read and h written; then also c written, and
+    # u, x, c, dh read, du, dx written
+    for name, floats, repeats, run in (
+        ("forward", 5, args.repeats, infer),
+        ("forward and backward", 6 + 6 + 4, args.train_repeats, train),
+    ):
+        row = {"name": name} | compare(run, inputs, repeats, floats)
+        report["rows"].append(row)
+        print(LINE.format(**row), flush=True)
+    if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(json.dumps(report, indent=2) + "\n")
+
+
+LINE = (
+    "{name}: {ms:.1f} ms, {ns:.2f} ns per element, {gbs:.1f} GB/s; "
+    "sru {sru_ms:.1f} ms, {sru_ns:.2f} ns, {sru_gbs:.2f} GB/s; "
+    "{ratio:.1f} times sru's speed; largest relative difference {difference:.1e}"
+)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--frames", type=int, default=400)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--size", type=int, default=3328)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=9, help="runs of the forward")
+    parser.add_argument("--train-repeats", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="file for the figures")
+    return parser.parse_args()
+
+
+def make(T: int, B: int, D: int) -> list[torch.Tensor]:
+    """u, x, v, b"""
+    shapes = (T, B, 3, D), (T, B, D), (2, D), (2, D)
+    return [torch.randn(shape) for shape in shapes]
+
+
+def ours(u, x, v, b) -> torch.Tensor:
+    return recurrence(u, x, v, b, bidirectional=True)[0]
+
+
+def sru(u, x, v, b) -> torch.Tensor:
+    """sru's entry: its C++ kernel, or a Python loop where gradients are wanted."""
+    from sru.ops import elementwise_recurrence_naive
+
+    _, B, D = x.shape
+    c0, identity, skip = x.new_zeros(B, D), 0, True
+    flat = v.reshape(-1), b.reshape(-1)
+    return elementwise_recurrence_naive(u, x, *flat, c0, identity, D // 2, True, skip)[
+        0
+    ]
+
+
+def for_sru(u: torch.Tensor) -> torch.Tensor:
+    """(T, B, 3, D), gates forget, reset, candidate -> (T, B, 3 D), candidate first."""
+    return u.roll(1, 2).transpose(2, 3).flatten(2).contiguous()
+
+
+def infer(function: Callable, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    with torch.no_grad():
+        return [function(*inputs)]
+
+
+def train(function: Callable, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    leaves = [t.detach().requires_grad_() for t in inputs]
+    h = function(*leaves)
+    return [h, *torch.autograd.grad(h, leaves, torch.ones_like(h))]
+
+
+def compare(run: Callable, inputs: list, repeats: int, floats: int) -> dict:
+    T, B, D = inputs[1].shape
+    theirs = [for_sru(inputs[0]), *inputs[1:]]
+    run(ours, [t[:1] if t.dim() > 2 else t for t in inputs])  # compiled, if not cached
+    times, sru_times = [], []
+    for _ in range(repeats):
+        actual = timed(times, run, ours, inputs)
+        expected = timed(sru_times, run, sru, theirs)
+    difference = check(actual, expected)
+    seconds, sru_seconds = statistics.median(times), statistics.median(sru_times)
+    nano = 1e9 / (T * B * D)
+    return {
+        "ms": seconds * 1e3,
+        "ns": seconds * nano,
+        "gbs": 4 * floats / (seconds * nano),
+        "sru_ms": sru_seconds * 1e3,
+        "sru_ns": sru_seconds * nano,
+        "sru_gbs": 4 * floats / (sru_seconds * nano),
+        "ratio": sru_seconds / seconds,
+        "difference": difference,
+        "repeats": repeats,
+    }
+
+
+def timed(times: list[float], run: Callable, *args) -> list[torch.Tensor]:
+    start = time.perf_counter()
+    result = run(*args)
+    times.append(time.perf_counter() - start)
+    return result
+
+
+def check(actual: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
+    """The largest difference, relative to the largest value of each tensor."""
+    if len(expected) > 1:
+        T, B, D = expected[0].shape
+        du = expected[1].view(T, B, D, 3).transpose(2, 3).roll(-1, 2)
+        expected = [expected[0], du, *expected[2:]]
+    pairs = zip(actual, expected, strict=True)
+    worst = max(((a - e).abs().max() / e.abs().max()).item() for a, e in pairs)
+    if worst > 1e-4:
+        raise SystemExit(f"error: results differ by {worst:.1e}; no time is reported.")
+    return worst
+
+
+if __name__ == "__main__":
+    # torch.jit, which sru uses, warns that it is deprecated
+    warnings.filterwarnings("ignore", module="torch.jit|sru")
+    main()

@@ -1,0 +1,244 @@
+"""The numba loops of the CPU backend.
+
+Each small function is one loop over channels that writes one array: LLVM vectorises a
+loop only while it has few pairs of arrays to check for overlap. Letters as in
+kernels/README.md; a `d` before a letter makes it a gradient; n channels are a block's.
+"""
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+# fusing a multiply with an add is allowed, changing the order of additions is not
+_FLAGS = {"contract", "nsz"}
+jit = njit(nogil=True, cache=True, error_model="numpy", fastmath=_FLAGS)
+inline = njit(inline="always", error_model="numpy", fastmath=_FLAGS)
+
+_TAYLOR = tuple(1 / k for k in range(13, 0, -1))
+
+
+def _exp(a):
+    """exp(a), clamped to what a sigmoid can tell from 0 and 1; NaN stays NaN."""
+    raise NotImplementedError("compiled code only")
+
+
+@overload(_exp, inline="always")
+def _exp_of_type(a):
+    # comparisons, not min and max, which would turn NaN into a number;
+    # 2^k exp(r) with |r| <= log(2) / 2; adding 1.5 * 2^(mantissa bits) rounds k and
+    # leaves it in the low bits; Cephes' polynomial (float32), Taylor's (float64)
+    def exp32(a):
+        a = np.float32(-87) if a < np.float32(-87) else a  # noqa: FURB136
+        a = np.float32(88) if a > np.float32(88) else a  # noqa: FURB136
+        z = np.float32(a * np.float32(1.4426950408889634) + np.float32(12582912))
+        k = z - np.float32(12582912)
+        r = a - k * np.float32(0.693359375) - k * np.float32(-2.12194440e-4)
+        p = np.float32(1.9875691500e-4)
+        p = p * r + np.float32(1.3981999507e-3)
+        p = p * r + np.float32(8.3334519073e-3)
+        p = p * r + np.float32(4.1665795894e-2)
+        p = p * r + np.float32(1.6666665459e-1)
+        p = p * r + np.float32(5.0000001201e-1)
+        p = p * r * r + r + np.float32(1)
+        power = np.int32((z.view(np.int32) + np.int32(127)) << np.int32(23))
+        return p * power.view(np.float32)
+
+    def exp64(a):
+        a = -708.0 if a < -708.0 else a  # noqa: FURB136
+        a = 709.0 if a > 709.0 else a  # noqa: FURB136
+        z = np.float64(a * 1.4426950408889634 + 6755399441055744.0)
+        k = z - 6755399441055744.0
+        r = a - k * 6.93145751953125e-1 - k * 1.42860682030941723212e-6
+        p = 1.0
+        for inverse in _TAYLOR:
+            p = p * r * inverse + 1.0
+        power = np.int64((z.view(np.int64) + np.int64(1023)) << np.int64(52))
+        return p * power.view(np.float64)
+
+    return exp32 if a == types.float32 else exp64
+
+
+@jit
+def _gate(u, v, b, c, f):
+    """f = sigmoid(u + v c + b)"""
+    one = f.dtype.type(1)
+    for i in range(f.size):
+        f[i] = one / (one + _exp(-(u[i] + v[i] * c[i] + b[i])))
+
+
+@jit
+def _state(u, f, c):
+    """c = f c + (1 - f) u"""
+    for i in range(c.size):
+        c[i] = u[i] + f[i] * (c[i] - u[i])
+
+
+@jit
+def _highway(x, r, c, mask, h):
+    """h = r c mask + (1 - r) x"""
+    for i in range(h.size):
+        h[i] = x[i] + r[i] * (c[i] * mask[i] - x[i])
+
+
+@jit
+def _copy(source, target):
+    for i in range(target.size):
+        target[i] = source[i]
+
+
+@jit
+def _fill_padding(target, length):
+    """target[length:] = 0, target (T, n)"""
+    for t in range(length, len(target)):
+        for i in range(target.shape[1]):
+            target[t, i] = 0
+
+
+@jit
+def forward(blocks, worker, workers, u, x, v, b, c0, mask, lengths, h, c_last, c):
+    """Jobs worker, worker + workers, ...: fills h, c_last and, unless empty, c."""
+    B = lengths.size
+    for job in range(worker, len(blocks) * B, workers):
+        row = job % B
+        start, end, back = blocks[job // B]
+        s = slice(start, end)
+        length = lengths[row]
+        state = c0[row, s].copy()
+        f, r = np.empty_like(state), np.empty_like(state)
+        for step in range(length):
+            t = length - 1 - step if back else step
+            _gate(u[t, row, 0, s], v[0, s], b[0, s], state, f)
+            _gate(u[t, row, 1, s], v[1, s], b[1, s], state, r)
+            _state(u[t, row, 2, s], f, state)
+            _highway(x[t, row, s], r, state, mask[row, s], h[t, row, s])
+            if len(c):
+                _copy(state, c[t, row, s])
+        _copy(state, c_last[row, s])
+        _fill_padding(h[:, row, s], length)
+
+
+@jit
+def _grad_x(dh, r, dx):
+    """dx = (1 - r) dh"""
+    for i in range(dx.size):
+        dx[i] = dh[i] - r[i] * dh[i]
+
+
+@jit
+def _grad_reset(dh, x, r, c, mask, du):
+    """du[1] = (c mask - x) r (1 - r) dh"""
+    for i in range(du.size):
+        du[i] = dh[i] * (c[i] * mask[i] - x[i]) * (r[i] - r[i] * r[i])
+
+
+@jit
+def _grad_state(dh, r, mask, dc):
+    """dc += r mask dh"""
+    for i in range(dc.size):
+        dc[i] += dh[i] * r[i] * mask[i]
+
+
+@jit
+def _grad_candidate(dc, f, du):
+    """du[2] = (1 - f) dc"""
+    for i in range(du.size):
+        du[i] = dc[i] - f[i] * dc[i]
+
+
+@jit
+def _grad_forget(dc, u, f, c, du):
+    """du[0] = (c - u) f (1 - f) dc, with c the state before the frame"""
+    for i in range(du.size):
+        du[i] = dc[i] * (c[i] - u[i]) * (f[i] - f[i] * f[i])
+
+
+@jit
+def _grad_carry(f, du0, v0, du1, v1, dc):
+    """dc = f dc + v[0] du[0] + v[1] du[1], for the frame before"""
+    for i in range(dc.size):
+        dc[i] = f[i] * dc[i] + v0[i] * du0[i] + v1[i] * du1[i]
+
+
+@jit
+def _add_product(a, b, total):
+    for i in range(total.size):
+        total[i] += a[i] * b[i]
+
+
+@jit
+def _add(a, total):
+    for i in range(total.size):
+        total[i] += a[i]
+
+
+@jit
+def _backward_frame(u, x, v, b, before, c, mask, dh, f, r, dc, du, dx):
+    """One frame; `before` (n,) is the state before it, dc (n,) is carried back."""
+    _gate(u[0], v[0], b[0], before, f)
+    _gate(u[1], v[1], b[1], before, r)
+    _grad_x(dh, r, dx)
+    _grad_reset(dh, x, r, c, mask, du[1])
+    _grad_state(dh, r, mask, dc)
+    _grad_candidate(dc, f, du[2])
+    _grad_forget(dc, u[2], f, before, du[0])
+    _grad_carry(f, du[0], v[0], du[1], v[1], dc)
+
+
+@jit
+def backward(
+    blocks,
+    worker,
+    workers,
+    u,
+    x,
+    v,
+    b,
+    c0,
+    mask,
+    lengths,
+    dh,
+    dc_last,
+    c,
+    du,
+    dx,
+    dv,
+    db,
+    dc0,
+):
+    """Jobs as in `forward`; dv and db (B, 2, D) are each row's own sums over time."""
+    B = lengths.size
+    for job in range(worker, len(blocks) * B, workers):
+        row = job % B
+        start, end, back = blocks[job // B]
+        s = slice(start, end)
+        length = lengths[row]
+        dc = dc_last[row, s].copy()
+        f, r = np.empty_like(dc), np.empty_like(dc)
+        dv[row, :, s] = 0
+        db[row, :, s] = 0
+        for step in range(length - 1, -1, -1):
+            t = length - 1 - step if back else step
+            earlier = t + 1 if back else t - 1
+            before = c[earlier, row, s] if step else c0[row, s]
+            _backward_frame(
+                u[t, row, :, s],
+                x[t, row, s],
+                v[:, s],
+                b[:, s],
+                before,
+                c[t, row, s],
+                mask[row, s],
+                dh[t, row, s],
+                f,
+                r,
+                dc,
+                du[t, row, :, s],
+                dx[t, row, s],
+            )
+            for gate in range(2):
+                _add_product(du[t, row, gate, s], before, dv[row, gate, s])
+                _add(du[t, row, gate, s], db[row, gate, s])
+        _copy(dc, dc0[row, s])
+        _fill_padding(dx[:, row, s], length)
+        for gate in range(3):
+            _fill_padding(du[:, row, gate, s], length)

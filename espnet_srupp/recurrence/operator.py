@@ -1,0 +1,190 @@
+"""`recurrence(...)`, and the torch operators underneath that give it its gradient.
+
+`espnet_srupp::recurrence_forward` and `..._backward` are opaque to torch.compile and
+torch.export: each sees one node, whose shapes the fake implementations tell.
+"""
+
+import torch
+from torch import Tensor
+
+from . import reference
+
+STATE = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
+STATE |= {dtype: dtype for dtype in (torch.float32, torch.float64)}
+BACKENDS = ("reference", "cpu")
+
+
+def recurrence(
+    u: Tensor,
+    x: Tensor,
+    v: Tensor,
+    b: Tensor,
+    c0: Tensor | None = None,
+    lengths: Tensor | None = None,
+    *,
+    bidirectional: bool = False,
+    mask_c: Tensor | None = None,
+    backend: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """SRU's elementwise recurrence (Lei et al. 2018, arXiv 1709.02755, eq. 3-7).
+
+        f_t = sigmoid(u_t[0] + v[0] * c_{t-1} + b[0])
+        r_t = sigmoid(u_t[1] + v[1] * c_{t-1} + b[1])
+        c_t = f_t * c_{t-1} + (1 - f_t) * u_t[2]
+        h_t = r_t * c_t * mask_c + (1 - r_t) * x_t
+
+    Args:
+        u: (T, B, 3, D), the projected input: forget gate, reset gate, candidate;
+            float16, bfloat16, float32 or float64.
+        x: (T, B, D), the highway input, of u's type.
+        v: (2, D), the gates' weights on the state, row 0 forget, row 1 reset.
+        b: (2, D), the gates' biases, in the same order.
+        c0: (B, D), the state before each row's first frame; zeros if None.
+        lengths: (B,) int64 in [0, T], frames of each row; T if None. Frames beyond
+            are neither read nor counted.
+        bidirectional: channels [D/2, D) walk from each row's last frame to its first.
+        mask_c: (B, D), a dropout mask, already scaled, on the state that reaches h,
+            the same for all frames. It gets no gradient.
+        backend: "reference" or "cpu"; None chooses by u's device.
+
+    Returns:
+        h: (T, B, D) of u's type, zero at padded frames.
+        c_last: (B, D), the state after each row's last frame in its direction, of the
+            state's type: float64 for float64, else float32.
+
+    Raises:
+        ValueError: a shape, length, type, device or backend does not fit.
+    """
+    _check(u, x, v, b, c0, lengths, mask_c, bidirectional)
+    state = STATE[u.dtype]
+    v, b = v.to(state), b.to(state)
+    c0 = None if c0 is None else c0.to(state)
+    mask_c = None if mask_c is None else mask_c.detach().to(state)
+    if _choose(backend, u.device.type) == "reference":
+        return reference.recurrence(u, x, v, b, c0, lengths, mask_c, bidirectional)
+    differentiable = [t for t in (u, x, v, b, c0) if t is not None]
+    save_c = torch.is_grad_enabled() and any(t.requires_grad for t in differentiable)
+    h, c_last, _ = recurrence_forward(
+        u, x, v, b, c0, lengths, mask_c, bidirectional, save_c
+    )
+    return h, c_last
+
+
+def _choose(backend: str | None, device: str) -> str:
+    if backend == "reference":
+        return backend
+    if backend not in (None, *BACKENDS):
+        raise ValueError(f"recurrence: backend {backend!r} is not one of {BACKENDS}.")
+    if device != "cpu":
+        raise ValueError(
+            f"recurrence: no kernel for tensors on {device!r}; move them to the CPU "
+            'or pass backend="reference".'
+        )
+    return "cpu"
+
+
+def _check(u, x, v, b, c0, lengths, mask_c, bidirectional) -> None:
+    if u.dim() != 4 or u.shape[2] != 3:
+        raise ValueError(f"recurrence: u is {tuple(u.shape)}, expected (T, B, 3, D).")
+    if u.dtype not in STATE:
+        names = ", ".join(str(dtype).removeprefix("torch.") for dtype in STATE)
+        raise ValueError(f"recurrence: u is {u.dtype}, expected one of {names}.")
+    T, B, _, D = u.shape
+    if bidirectional and D % 2:
+        raise ValueError(f"recurrence: D is {D}, expected an even number of channels.")
+    shapes = {"x": (T, B, D), "v": (2, D), "b": (2, D), "c0": (B, D), "mask_c": (B, D)}
+    tensors = {"x": x, "v": v, "b": b, "c0": c0, "mask_c": mask_c, "lengths": lengths}
+    for name, tensor in tensors.items():
+        if tensor is None:
+            continue
+        shape = shapes.get(name, (B,))
+        if tuple(tensor.shape) != shape:
+            got = tuple(tensor.shape)
+            raise ValueError(f"recurrence: {name} is {got}, expected {shape}.")
+        if tensor.device != u.device:
+            raise ValueError(
+                f"recurrence: {name} is on {tensor.device}, u on {u.device}; "
+                "move them to one device."
+            )
+    if x.dtype != u.dtype:
+        raise ValueError(f"recurrence: x is {x.dtype}, u {u.dtype}; cast one of them.")
+    if lengths is not None and lengths.dtype != torch.int64:
+        raise ValueError(f"recurrence: lengths is {lengths.dtype}, expected int64.")
+
+
+@torch.library.custom_op(
+    "espnet_srupp::recurrence_forward", mutates_args=(), device_types="cpu"
+)
+def recurrence_forward(
+    u: Tensor,
+    x: Tensor,
+    v: Tensor,
+    b: Tensor,
+    c0: Tensor | None,
+    lengths: Tensor | None,
+    mask_c: Tensor | None,
+    bidirectional: bool,
+    save_c: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(h, c_last, c): c (T, B, D) only where `save_c`, for the backward pass."""
+    from . import cpu
+
+    return cpu.forward(u, x, v, b, c0, lengths, mask_c, bidirectional, save_c)
+
+
+@recurrence_forward.register_fake
+def _(u, x, v, b, c0, lengths, mask_c, bidirectional, save_c):
+    return torch.empty_like(x), *_states(x, v, save_c)
+
+
+def _states(x: Tensor, v: Tensor, save_c: bool) -> tuple[Tensor, Tensor]:
+    T, B, D = x.shape
+    return v.new_empty(B, D), v.new_empty((T, B, D) if save_c else (0,))
+
+
+@torch.library.custom_op(
+    "espnet_srupp::recurrence_backward", mutates_args=(), device_types="cpu"
+)
+def recurrence_backward(
+    dh: Tensor,
+    dc_last: Tensor,
+    u: Tensor,
+    x: Tensor,
+    v: Tensor,
+    b: Tensor,
+    c0: Tensor | None,
+    lengths: Tensor | None,
+    mask_c: Tensor | None,
+    c: Tensor,
+    bidirectional: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """(du, dx, dv, db, dc0)."""
+    from . import cpu
+
+    return cpu.backward(dh, dc_last, u, x, v, b, c0, lengths, mask_c, c, bidirectional)
+
+
+@recurrence_backward.register_fake
+def _(dh, dc_last, u, x, v, b, c0, lengths, mask_c, c, bidirectional):
+    like = torch.empty_like
+    return like(u), like(x), like(v), like(b), v.new_empty(x.shape[1:])
+
+
+def _setup(ctx, inputs, output) -> None:
+    *tensors, ctx.bidirectional, _ = inputs
+    ctx.save_for_backward(*tensors, output[2])
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx, dh, dc_last, _):
+    u, x, v, b, c0, lengths, mask_c, c = ctx.saved_tensors
+    dh = torch.zeros_like(x) if dh is None else dh
+    dc_last = v.new_zeros(x.shape[1:]) if dc_last is None else dc_last
+    du, dx, dv, db, dc0 = recurrence_backward(
+        dh, dc_last, u, x, v, b, c0, lengths, mask_c, c, ctx.bidirectional
+    )
+    dc0 = None if c0 is None else dc0
+    return du, dx, dv, db, dc0, None, None, None, None
+
+
+recurrence_forward.register_autograd(_backward, setup_context=_setup)
