@@ -37,11 +37,9 @@ def forward(
     """(h, c_last, c), as `operator.recurrence_forward`."""
     T, B, D = x.shape
     arrays = _arrays(u, x, v, b, c0, lengths, mask_c)
-    h = torch.empty(T, B, D, dtype=v.dtype)
-    c_last = torch.empty(B, D, dtype=v.dtype)
-    c = torch.empty((T, B, D) if save_c else (0, B, D), dtype=v.dtype)
-    out = [tensor.numpy() for tensor in (h, c_last, c)]
+    out = _empty(v.dtype, (T, B, D), (B, D), (T if save_c else 0, B, D))
     _run(loops.forward, _blocks(D, bidirectional), B, *arrays, *out)
+    h, c_last, c = map(torch.from_numpy, out)
     return h.to(x.dtype), c_last, c if save_c else c.view(0)
 
 
@@ -62,13 +60,18 @@ def backward(
     T, B, D = x.shape
     arrays = _arrays(u, x, v, b, c0, lengths, mask_c)
     grads = [_array(tensor, v.dtype) for tensor in (dh, dc_last, c)]
-    du = torch.empty(T, B, 3, D, dtype=v.dtype)
-    dx = torch.empty(T, B, D, dtype=v.dtype)
-    dv, db = torch.empty(2, B, 2, D, dtype=v.dtype)  # one sum per row of the batch
-    dc0 = torch.empty(B, D, dtype=v.dtype)
-    out = [tensor.numpy() for tensor in (du, dx, dv, db, dc0)]
+    # dv and db are sums over time, one for each row of the batch
+    shapes = (T, B, 3, D), (T, B, D), (B, 2, D), (B, 2, D), (B, D)
+    out = _empty(v.dtype, *shapes)
     _run(loops.backward, _blocks(D, bidirectional), B, *arrays, *grads, *out)
+    du, dx, dv, db, dc0 = map(torch.from_numpy, out)
     return du.to(u.dtype), dx.to(x.dtype), dv.sum(0), db.sum(0), dc0
+
+
+def _empty(dtype: torch.dtype, *shapes: tuple[int, ...]) -> list[np.ndarray]:
+    # numpy asks for huge pages, torch does not: page faults cost as much as the loops
+    name = str(dtype).removeprefix("torch.")
+    return [np.empty(shape, name) for shape in shapes]
 
 
 def _array(tensor: Tensor, dtype: torch.dtype) -> np.ndarray:
