@@ -1,0 +1,152 @@
+"""The attention of SRU++: from frames to the recurrence's three inputs U.
+
+Section 3 of Lei (2021), arXiv 2102.12459: queries are a narrow projection of the
+frames, keys and values come from the queries, and U replaces the linear layer of SRU.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+# queries whose scores with all keys exist at once, so memory stays linear in time
+TILE = 1024
+
+
+class SRUppAttention(nn.Module):
+    """U = LayerNorm(Q + alpha softmax(Q K^T / sqrt(d'/heads)) V) Wo^T.
+
+    Q = X Wq^T, K = Q Wk^T, V = Q Wv^T; alpha is learned and starts at 0, where this is
+    the projection of an SRU. Without attention there are no Wk, Wv and alpha.
+
+    Args:
+        hidden_size: width d of the frames.
+        attention_size: width d' of the queries, a multiple of `attention_heads`.
+        attention_heads: number of heads.
+        attention: False leaves the projection only.
+        dropout_rate: on the projection, before Wo; 0 to 1.
+        attention_dropout_rate: on the attention weights; 0 to 1.
+
+    Raises:
+        ValueError: `attention_size` is not a multiple of `attention_heads`.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        attention_size: int,
+        attention_heads: int = 1,
+        attention: bool = True,
+        dropout_rate: float = 0.0,
+        attention_dropout_rate: float = 0.0,
+    ):
+        super().__init__()
+        if attention_size % attention_heads:
+            raise ValueError(
+                f"attention_size {attention_size} is not a multiple of "
+                f"attention_heads {attention_heads}: choose one that is"
+            )
+        self.heads = attention_heads
+        self.attention = attention
+        self.attention_dropout_rate = attention_dropout_rate
+        self.query = nn.Linear(hidden_size, attention_size, bias=False)
+        if attention:
+            self.key = nn.Linear(attention_size, attention_size, bias=False)
+            self.value = nn.Linear(attention_size, attention_size, bias=False)
+            # one dimension: ESPnet's `init: chainer` refuses parameters of none
+            self.alpha = nn.Parameter(torch.zeros(1))
+            self.alpha._no_weight_decay = True
+        self.norm = nn.LayerNorm(attention_size)
+        for parameter in self.norm.parameters():
+            parameter._no_weight_decay = True
+        self.dropout = nn.Dropout(dropout_rate)
+        self.output = nn.Linear(attention_size, 3 * hidden_size, bias=False)
+        self.espnet_initialization_fn()
+
+    def espnet_initialization_fn(self):
+        """Draws matrices by their fan-in, so that U starts with unit deviation."""
+        for module in self.children():
+            if isinstance(module, nn.Linear):
+                nn.init.kaiming_uniform_(module.weight, nonlinearity="linear")
+        self.norm.reset_parameters()
+        if self.attention:
+            nn.init.zeros_(self.alpha)
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Maps (T, B, d), of which `lengths` (B,) frames are real, to U (T, B, 3, d)."""
+        T, B, D = x.shape
+        q = self.query(x)  # (T, B, d')
+        if self.attention:
+            keys = None
+            if lengths is not None:
+                keys = torch.arange(T, device=x.device) < lengths[:, None]  # (B, T)
+            heads = [self.split(y) for y in (q, self.key(q), self.value(q))]
+            dropout_rate = self.attention_dropout_rate if self.training else 0.0
+            a = attend(*heads, keys, dropout_rate)  # (B, heads, T, d'/heads)
+            a = a.permute(2, 0, 1, 3).reshape(q.shape)
+            q = q + self.alpha.to(q.dtype) * a
+        return self.output(self.dropout(self.norm(q))).view(T, B, 3, D)
+
+    def split(self, y: Tensor) -> Tensor:
+        """Views (T, B, d') as (B, heads, T, d'/heads)."""
+        T, B, _ = y.shape
+        return y.view(T, B, self.heads, -1).permute(1, 2, 0, 3)
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None, dropout_rate: float = 0.0
+) -> Tensor:
+    """Softmax attention in memory linear in time, forward and backward.
+
+    Args:
+        q, k, v: queries, keys, values, (B, heads, T, E).
+        keys: (B, T) bool, True at real frames; None when all are. A row without any
+            real frame gives 0.
+        dropout_rate: on the weights, 0 to 1.
+
+    Returns:
+        (B, heads, T, E).
+    """
+    if keys is not None:
+        keys = keys[:, None, None]  # (B, 1, 1, T)
+    if fused(q, dropout_rate):
+        return F.scaled_dot_product_attention(q, k, v, keys, dropout_rate)
+    if q.shape[2] <= TILE:
+        return attend_tile(q, k, v, keys, dropout_rate)
+    tiles = [attend_tile(y, k, v, keys, dropout_rate) for y in q.split(TILE, dim=2)]
+    return torch.cat(tiles, dim=2)
+
+
+def fused(q: Tensor, dropout_rate: float) -> bool:
+    """Whether SDPA, given a key mask, has a kernel that never builds the (T, T) scores.
+
+    Where it has none it builds them, and does not say so.
+    """
+    if q.is_cuda:
+        return q.shape[-1] <= 256 and q.shape[-1] % 8 == 0
+    return dropout_rate == 0
+
+
+def attend_tile(q, k, v, keys, dropout_rate) -> Tensor:
+    """Attends from a tile of queries; the backward pass computes its scores again."""
+    return checkpoint(
+        attend_plainly,
+        *(q, k, v, keys, dropout_rate),
+        use_reentrant=False,
+        preserve_rng_state=dropout_rate > 0,
+    )
+
+
+def attend_plainly(q, k, v, keys, dropout_rate) -> Tensor:
+    scores = q / math.sqrt(q.shape[-1]) @ k.transpose(-1, -2)  # (B, heads, rows, T)
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    if keys is not None:
+        scores = scores.masked_fill(~keys, torch.finfo(scores.dtype).min)
+    weights = F.dropout(scores.softmax(-1), dropout_rate)
+    a = weights.to(v.dtype) @ v
+    if keys is not None:
+        # without any real key the softmax is uniform, not 0
+        a = a.masked_fill(~keys.any(-1, keepdim=True), 0)
+    return a

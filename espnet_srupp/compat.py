@@ -1,0 +1,63 @@
+"""ESPnet's two living generations: the one module that knows how they differ.
+
+Up to 202511 ESPnet keeps its network code in `espnet.nets`, since then in
+`espnet2.legacy.nets`; later ones have a second ASR task in espnet3. The generation is
+told by this layout and not by the version number, so that a later release works.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+
+__all__ = [
+    "ASR_TASK",
+    "ESPNET_VERSION",
+    "GENERATION",
+    "AbsEncoder",
+    "ClassChoices",
+    "TooShortUttError",
+    "exists",
+]
+
+NETS = {202611: "espnet2.legacy.nets", 202511: "espnet.nets"}
+ASR_TASKS = (
+    "espnet3.systems.esp2_asr.task",
+    "espnet3.systems.asr.task",  # its name in 202609
+    "espnet2.tasks.asr",
+)
+
+
+def exists(module: str) -> bool:
+    """Whether a module of that dotted name can be found; imports its parents only."""
+    parent = module.rpartition(".")[0]
+    return (not parent or exists(parent)) and find_spec(module) is not None
+
+
+def _generation() -> int:
+    if not exists("espnet2"):
+        raise ImportError(
+            "ESPnet is not installed in this Python: `pip install espnet` adds it.",
+            name="espnet",
+        )
+    for generation, nets in NETS.items():
+        if exists(nets):
+            return generation
+    raise ImportError(
+        f"ESPnet {import_module('espnet2').__version__} is of an unknown generation, "
+        f"having neither {' nor '.join(NETS.values())}: install 202511 or 202611.",
+        name="espnet",
+    )
+
+
+GENERATION: int = _generation()
+"""The layout: 202611 (from 202609 on) or 202511 (and before)."""
+
+ESPNET_VERSION: str = import_module("espnet2").__version__
+AbsEncoder: type = import_module("espnet2.asr.encoder.abs_encoder").AbsEncoder
+ClassChoices: type = import_module("espnet2.train.class_choices").ClassChoices
+# decoding survives a too-short utterance only by catching this very class
+TooShortUttError: type = import_module(
+    f"{NETS[GENERATION]}.pytorch_backend.transformer.subsampling"
+).TooShortUttError
+
+ASR_TASK: str = next(filter(exists, ASR_TASKS))
+"""The module of the newest `ASRTask`; named, not imported, as that takes seconds."""

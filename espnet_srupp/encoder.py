@@ -1,0 +1,211 @@
+"""The SRU++ encoder of Pan et al. (2021), arXiv 2110.05571, as an ESPnet encoder."""
+
+import torch
+from torch import Tensor, nn
+from typeguard import typechecked
+
+from espnet_srupp.compat import AbsEncoder, TooShortUttError
+from espnet_srupp.layer import SRUppLayer
+from espnet_srupp.subsampling import input_module, output_length, shortest_input
+
+
+class SRUppEncoder(AbsEncoder):
+    """Subsampling, a linear layer to `hidden_size`, SRU++ layers, a linear layer out.
+
+    Every utterance is encoded as if it were alone: lengths, masks and the backward
+    direction follow its own frames, and memory grows linearly with them.
+
+    Args:
+        input_size: features per frame; the number of tokens for `input_layer: embed`.
+        output_size: width of the output; None leaves out the projection to it, so that
+            the width is `hidden_size`.
+        hidden_size: width d of the layers, even when `bidirectional`.
+        attention_size: width d' of the attention.
+        num_blocks: number of layers.
+        attention_heads: heads of each attention; divides `attention_size`.
+        bidirectional: half of each layer's channels runs backward in time.
+        embed_size: width between the input layer and the linear layer to `hidden_size`.
+        dropout_rate: on projections, and on states with one mask for all frames.
+        attention_dropout_rate: on the attention weights.
+        input_layer: "conv2d" (a frame in 4), "conv2d1" (1), "conv2d2" (2), "conv2d6",
+            "conv2d8", "linear", "embed" (token ids) or None (features as they are).
+        padding_idx: token whose embedding stays zero, for `input_layer: embed`.
+        attention_interval: layers k, 2k, ... have attention; 1 is every layer.
+        interctc_layer_idx: layers (from 1) whose outputs are returned as well.
+        interctc_use_conditioning: adds what the CTC makes of those to what follows.
+        layer_drop_rate: probability that a training batch passes a layer by.
+
+    Raises:
+        ValueError: an unknown `input_layer`, or sizes that do not fit each other.
+    """
+
+    @typechecked
+    def __init__(
+        self,
+        input_size: int,
+        output_size: int | None = 512,
+        hidden_size: int = 3328,
+        attention_size: int = 416,
+        num_blocks: int = 12,
+        attention_heads: int = 1,
+        bidirectional: bool = True,
+        embed_size: int = 512,
+        dropout_rate: float = 0.1,
+        attention_dropout_rate: float = 0.0,
+        input_layer: str | None = "conv2d",
+        padding_idx: int = -1,
+        attention_interval: int = 1,
+        interctc_layer_idx: list[int] = [],  # noqa: B006
+        interctc_use_conditioning: bool = False,
+        layer_drop_rate: float = 0.0,
+    ):
+        super().__init__()
+        if attention_interval < 1:
+            raise ValueError(
+                f"attention_interval is {attention_interval}: 1 gives every layer "
+                "attention, k every k-th"
+            )
+        # ESPnet's own encoders assert this, and its tests expect them to
+        assert all(0 < i < num_blocks for i in interctc_layer_idx), (
+            f"interctc_layer_idx {interctc_layer_idx} names a layer outside of 1 to "
+            f"{num_blocks - 1}"
+        )
+        self._output_size = output_size or hidden_size
+        self.input_layer = input_layer
+        self.layer_drop_rate = layer_drop_rate
+        self.interctc_layer_idx = list(interctc_layer_idx)
+        self.interctc_use_conditioning = interctc_use_conditioning
+        # ESPnet's models put a linear layer from the vocabulary to output_size here
+        self.conditioning_layer = None
+
+        self.embed = input_module(
+            input_layer, input_size, embed_size, dropout_rate, padding_idx
+        )
+        self.input = nn.Linear(
+            input_size if input_layer is None else embed_size, hidden_size
+        )
+        self.input_norm = nn.LayerNorm(hidden_size)
+        self.encoders = nn.ModuleList(
+            SRUppLayer(
+                hidden_size,
+                attention_size,
+                attention_heads,
+                bidirectional,
+                (i + 1) % attention_interval == 0,
+                dropout_rate,
+                attention_dropout_rate,
+            )
+            for i in range(num_blocks)
+        )
+        self.after_norm = nn.LayerNorm(hidden_size)
+        # identities where the layers are as wide as the output
+        self.output, self.conditioning_output = nn.Identity(), nn.Identity()
+        if output_size is not None:
+            self.output = nn.Linear(hidden_size, output_size)
+            if interctc_use_conditioning:
+                self.conditioning_output = nn.Linear(output_size, hidden_size)
+        for norm in (self.input_norm, self.after_norm):
+            norm.weight._no_weight_decay = norm.bias._no_weight_decay = True
+
+    def output_size(self) -> int:
+        """Width of the output."""
+        return self._output_size
+
+    def espnet_initialization_fn(self):
+        """Restores the norms, which ESPnet's `init: chainer` draws at random."""
+        self.input_norm.reset_parameters()
+        self.after_norm.reset_parameters()
+
+    def forward(
+        self,
+        xs_pad: Tensor,
+        ilens: Tensor,
+        prev_states: Tensor | None = None,
+        masks: Tensor | None = None,
+        ctc: nn.Module | None = None,
+        return_all_hs: bool = False,
+    ) -> tuple[Tensor | tuple[Tensor, list], Tensor, None]:
+        """Encodes a padded batch.
+
+        Args:
+            xs_pad: (B, T, input_size), or (B, T) token ids for `input_layer: embed`.
+            ilens: (B,), frames of each utterance. What lies beyond is never read.
+            prev_states: not used.
+            masks: (B, T) bool, True at padded frames, in the place of `ilens`.
+            ctc: the CTC whose posteriors condition the layers after an intermediate
+                output; needed for `interctc_use_conditioning` only.
+            return_all_hs: also return the output after each layer.
+
+        Returns:
+            xs: (B, max(olens), output_size); with intermediate outputs a pair of it and
+                their list: [(layer, output), ...], or [output, ...] of all layers for
+                `return_all_hs`.
+            olens: (B,), frames left of each utterance; 0 for one too short.
+            None: there is no state to carry.
+
+        Raises:
+            TooShortUttError: no utterance is long enough for the subsampling.
+        """
+        if masks is not None:
+            ilens = (~masks).sum(1)
+        xs, olens = self.embed_frames(xs_pad, ilens.to(xs_pad.device, torch.int64))
+        xs = self.input_norm(self.input(xs.transpose(0, 1)))  # (T', B, d)
+
+        outs = []
+        for i, layer in enumerate(self.encoders, start=1):
+            xs = self.drop_layer(xs, layer(xs, olens))
+            if i in self.interctc_layer_idx:
+                out = self.project(xs)
+                outs.append((i, out))
+                if self.interctc_use_conditioning:
+                    xs = xs + self.condition(ctc.softmax(out))
+            elif return_all_hs and not self.interctc_layer_idx:
+                outs.append(self.project(xs))
+
+        xs = self.project(xs)
+        return ((xs, outs) if outs else xs), olens, None
+
+    def embed_frames(self, xs_pad: Tensor, ilens: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T', embed_size), and the frames left of each utterance."""
+        width = longest = xs_pad.shape[1]
+        if not torch.compiler.is_compiling():
+            # traced code cannot read lengths: there the batch keeps its padded width
+            longest = int(ilens.max())
+        if longest > width:
+            raise ValueError(
+                f"ilens names {longest} frames, but xs_pad has {width}: pad to the longest"
+            )
+        if output_length(longest, self.input_layer) == 0:
+            limit = shortest_input(self.input_layer)
+            raise TooShortUttError(
+                f"has {longest} frames and is too short for subsampling "
+                f"(it needs at least {limit}), return empty results",
+                longest,
+                limit,
+            )
+        xs_pad = xs_pad[:, :longest]
+        padded = torch.arange(longest, device=xs_pad.device) >= ilens[:, None]  # (B, T)
+        xs_pad = xs_pad.masked_fill(
+            padded[..., None] if xs_pad.dim() == 3 else padded, 0
+        )
+        return self.embed(xs_pad), output_length(ilens, self.input_layer)
+
+    def drop_layer(self, x: Tensor, h: Tensor) -> Tensor:
+        """Takes x in the place of the layer's h in some training batches.
+
+        It selects, and does not skip the layer: with DDP every parameter needs a
+        gradient in every step.
+        """
+        if not self.training or self.layer_drop_rate == 0:
+            return h
+        drop = torch.rand((), device=x.device) < self.layer_drop_rate
+        return torch.where(drop, x.to(h.dtype), h)
+
+    def project(self, xs: Tensor) -> Tensor:
+        """Normalises (T', B, d) and projects it to (B, T', output_size)."""
+        return self.output(self.after_norm(xs)).transpose(0, 1).contiguous()
+
+    def condition(self, posteriors: Tensor) -> Tensor:
+        """Maps a CTC's posteriors (B, T', vocabulary) back to (T', B, d)."""
+        xs = self.conditioning_output(self.conditioning_layer(posteriors))
+        return xs.transpose(0, 1)

@@ -1,0 +1,84 @@
+"""One SRU++ layer: attention, then the recurrence over its output."""
+
+import torch
+from torch import Tensor, nn
+
+from espnet_srupp.attention import SRUppAttention
+from espnet_srupp.recurrence import recurrence
+
+# what the gates start from: remember, and let the highway carry the frames
+FORGET_BIAS = 1.0
+RESET_BIAS = -1.0
+STATE_WEIGHT = 0.5
+
+
+class SRUppLayer(nn.Module):
+    """(T, B, d) -> (T, B, d), equations 1 to 8 of Pan et al. (2021), arXiv 2110.05571.
+
+    Args:
+        hidden_size: width d, even when `bidirectional`.
+        attention_size: width d' of the attention.
+        attention_heads: number of heads.
+        bidirectional: the second half of the channels runs backward in time.
+        attention: False makes it an SRU with a projection.
+        dropout_rate: on the projection, and of the state's channels (one mask for all
+            frames); 0 to 1.
+        attention_dropout_rate: on the attention weights; 0 to 1.
+
+    Raises:
+        ValueError: `hidden_size` is odd and `bidirectional` set.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        attention_size: int,
+        attention_heads: int = 1,
+        bidirectional: bool = True,
+        attention: bool = True,
+        dropout_rate: float = 0.0,
+        attention_dropout_rate: float = 0.0,
+    ):
+        super().__init__()
+        if bidirectional and hidden_size % 2:
+            raise ValueError(
+                f"hidden_size {hidden_size} is odd: a bidirectional layer gives each "
+                "direction half of it, choose an even one"
+            )
+        self.bidirectional = bidirectional
+        self.dropout_rate = dropout_rate
+        self.attention = SRUppAttention(
+            hidden_size,
+            attention_size,
+            attention_heads,
+            attention,
+            dropout_rate,
+            attention_dropout_rate,
+        )
+        self.v = nn.Parameter(torch.empty(2, hidden_size))
+        self.b = nn.Parameter(torch.empty(2, hidden_size))
+        self.v._no_weight_decay = self.b._no_weight_decay = True
+        self.espnet_initialization_fn()
+
+    def espnet_initialization_fn(self):
+        """Sets the gates' weights on the state and their biases."""
+        nn.init.uniform_(self.v, -STATE_WEIGHT, STATE_WEIGHT)
+        nn.init.constant_(self.b[0], FORGET_BIAS)
+        nn.init.constant_(self.b[1], RESET_BIAS)
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Maps (T, B, d), of which `lengths` (B,) frames are real, the others to 0."""
+        u = self.attention(x, lengths)  # (T, B, 3, d)
+        mask_c = None
+        if self.training and self.dropout_rate > 0:
+            mask_c = nn.functional.dropout(u.new_ones(x.shape[1:]), self.dropout_rate)
+        h, _ = recurrence(
+            u,
+            x.to(u.dtype),
+            self.v,
+            self.b,
+            lengths=lengths,
+            bidirectional=self.bidirectional,
+            mask_c=mask_c,
+        )
+        return h

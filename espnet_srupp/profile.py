@@ -1,0 +1,152 @@
+"""Parameters and floating-point operations of any ESPnet encoder, part by part.
+
+python3 -m espnet_srupp.profile CONFIG.yaml [--frames 1000]
+"""
+
+import argparse
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+import yaml
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+from typeguard import TypeCheckError
+
+import espnet_srupp.run  # noqa: F401
+
+
+@dataclass(frozen=True)
+class Part:
+    """A module of the encoder, or all those whose names differ in numbers only.
+
+    Attributes:
+        name: attributes from the encoder down, without numbers.
+        parameters: number of trained values.
+        flops: operations of matrix products and convolutions, 2 per multiply-add.
+    """
+
+    name: str
+    parameters: int
+    flops: int
+
+
+def build_encoder(config: dict) -> tuple[nn.Module, int]:
+    """Builds the encoder of an ASR config of ESPnet, and tells its features per frame.
+
+    Raises:
+        ValueError: ESPnet or this package has no such encoder or frontend.
+        TypeError: `encoder_conf` has an option that the encoder does not take.
+    """
+    from espnet2.tasks import asr
+
+    def build(kind: str, **size: int) -> nn.Module:
+        choices = getattr(asr, f"{kind}_choices")
+        cls = choices.get_class(config.get(kind, choices.default))
+        return cls(**size, **config.get(f"{kind}_conf", {}))
+
+    input_size = config.get("input_size") or build("frontend").output_size()
+    if config.get("preencoder"):
+        preencoder = build("preencoder", input_size=input_size)
+        input_size = preencoder.output_size()
+    return build("encoder", input_size=input_size), input_size
+
+
+def profile(encoder: nn.Module, input_size: int, frames: int) -> list[Part]:
+    """Runs an encoder over `frames` frames of `input_size` features and counts.
+
+    Returns:
+        The encoder itself, named "", and its modules down to three levels.
+    """
+    # conditioning on a CTC needs a vocabulary, which a config does not have
+    encoder.interctc_use_conditioning = False
+    counter = FlopCounterMode(
+        display=False,
+        # known to torch on other devices only
+        custom_mapping={
+            torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: sdpa_flops
+        },
+    )
+    with torch.no_grad(), counter:
+        encoder.eval()(torch.zeros(1, frames, input_size), torch.tensor([frames]))
+    root = type(encoder).__name__
+    flops = {
+        name.removeprefix(root).removeprefix("."): sum(counts.values())
+        for name, counts in counter.get_flop_counts().items()
+        if name != "Global"
+    }
+    modules = dict(encoder.named_modules())
+    names = {without_numbers(name): None for name in modules}
+    return [
+        Part(
+            name,
+            sum(count_parameters(modules[m]) for m in topmost(name, modules)),
+            sum(flops[m] for m in topmost(name, flops)),
+        )
+        for name in names
+        if name.count(".") < 3
+    ]
+
+
+def sdpa_flops(query, key, value, *_, **__) -> int:
+    """Operations of attention with queries, keys and values of these shapes."""
+    return sdpa_flop_count(query, key, value)
+
+
+def count_parameters(module: nn.Module) -> int:
+    """Number of values that training changes."""
+    return sum(p.numel() for p in module.parameters() if p.requires_grad)
+
+
+def without_numbers(name: str) -> str:
+    """`encoders.3.attention` -> `encoders.attention`."""
+    return ".".join(word for word in name.split(".") if not word.isdigit())
+
+
+def topmost(name: str, modules: dict[str, object]) -> list[str]:
+    """Modules that are called so but for numbers, and lie in no other one of them."""
+    same = [m for m in modules if without_numbers(m) == name]
+    return [m for m in same if not any(m.startswith(f"{o}.") for o in same)]
+
+
+def table(parts: list[Part]) -> str:
+    """The parts that make up a thousandth of something, the encoder itself last."""
+    total, *parts = parts
+    rows = [f"{'':30}{'parameters (M)':>16}{'GFLOPs':>10}"]
+    for part in [*parts, replace(total, name="total")]:
+        if (
+            1000 * part.parameters >= total.parameters
+            or 1000 * part.flops >= total.flops
+        ):
+            name = "  " * part.name.count(".") + part.name.rpartition(".")[2]
+            figures = f"{part.parameters / 1e6:16.2f}{part.flops / 1e9:10.2f}"
+            rows.append(f"{name:30}{figures}")
+    return "\n".join(rows)
+
+
+def main() -> None:
+    """Prints the table of the config on the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python3 -m espnet_srupp.profile", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("config", type=Path, help="an ASR config of ESPnet")
+    parser.add_argument("--frames", type=int, default=1000, help="default: 1000")
+    args = parser.parse_args()
+    if not args.config.is_file():
+        parser.error(f"there is no file {args.config}: check its path")
+    try:
+        encoder, input_size = build_encoder(yaml.safe_load(args.config.read_text()))
+    except (TypeError, ValueError, TypeCheckError, yaml.YAMLError) as error:
+        parser.error(f"{args.config}: {error}")
+    parts = profile(encoder, input_size, args.frames)
+    print(f"{type(encoder).__name__}, {args.frames} frames of {input_size} features\n")
+    print(table(parts))
+    print(
+        "\nA part that all layers have is summed over them. GFLOPs: matrix products and"
+        "\nconvolutions, 2 per multiply-add; elementwise work, as the recurrence, is not"
+        "\ncounted."
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""What stands between the features and the encoder's layers: `input_layer`."""
+
+from torch import Tensor, nn
+
+# (kernel, stride) of each convolution, the same in time and frequency, as in ESPnet
+CONVOLUTIONS = {
+    "conv2d1": ((3, 1), (3, 1)),
+    "conv2d2": ((3, 2), (3, 1)),
+    "conv2d": ((3, 2), (3, 2)),
+    "conv2d6": ((3, 2), (5, 3)),
+    "conv2d8": ((3, 2), (3, 2), (3, 2)),
+}
+
+
+def output_length(n: int | Tensor, input_layer: str | None) -> int | Tensor:
+    """Frames that the input layer makes of `n`, 0 when they are too few.
+
+    No convolution pads, so these frames depend on those `n` alone, whatever follows.
+    """
+    for kernel, stride in CONVOLUTIONS.get(input_layer, ()):
+        n = (n - kernel) // stride + 1
+    return n.clamp(min=0) if isinstance(n, Tensor) else max(n, 0)
+
+
+def shortest_input(input_layer: str | None) -> int:
+    """Frames that the input layer needs to make one."""
+    n = 1
+    for kernel, stride in reversed(CONVOLUTIONS.get(input_layer, ())):
+        n = (n - 1) * stride + kernel
+    return n
+
+
+class Conv2dSubsampling(nn.Module):
+    """Convolutions over time and frequency, then a linear layer.
+
+    Args:
+        input_size: features per frame.
+        output_size: channels of the convolutions and width of the output.
+        input_layer: a key of `CONVOLUTIONS`.
+
+    Raises:
+        ValueError: `input_size` is too small for the convolutions.
+    """
+
+    def __init__(self, input_size: int, output_size: int, input_layer: str = "conv2d"):
+        super().__init__()
+        width = output_length(input_size, input_layer)
+        if width == 0:
+            raise ValueError(
+                f"input_layer {input_layer} needs at least "
+                f"{shortest_input(input_layer)} features per frame, not {input_size}: "
+                "choose another input_layer"
+            )
+        channels = 1
+        layers = []
+        for kernel, stride in CONVOLUTIONS[input_layer]:
+            layers += [nn.Conv2d(channels, output_size, kernel, stride), nn.ReLU()]
+            channels = output_size
+        self.conv = nn.Sequential(*layers)
+        self.linear = nn.Linear(output_size * width, output_size)
+
+    def forward(self, xs_pad: Tensor) -> Tensor:
+        """(B, T, input_size) -> (B, T', output_size)."""
+        x = self.conv(xs_pad[:, None])  # (B, C, T', F')
+        return self.linear(x.transpose(1, 2).flatten(2))
+
+
+def input_module(
+    input_layer: str | None,
+    input_size: int,
+    output_size: int,
+    dropout_rate: float,
+    padding_idx: int,
+) -> nn.Module:
+    """The module (B, T, input_size) -> (B, T', output_size) of an `input_layer`.
+
+    "embed" takes token ids (B, T), and None leaves the features as they are.
+
+    Raises:
+        ValueError: there is no such `input_layer`.
+    """
+    if input_layer in CONVOLUTIONS:
+        return Conv2dSubsampling(input_size, output_size, input_layer)
+    if input_layer == "linear":
+        return nn.Sequential(
+            nn.Linear(input_size, output_size),
+            nn.LayerNorm(output_size),
+            nn.Dropout(dropout_rate),
+        )
+    if input_layer == "embed":
+        return nn.Embedding(input_size, output_size, padding_idx)
+    if input_layer is None:
+        return nn.Identity()
+    raise ValueError(
+        f"unknown input_layer: {input_layer}; choose one of {', '.join(CONVOLUTIONS)}, "
+        "linear, embed or null"
+    )
