@@ -1,0 +1,75 @@
+# PYTHON chooses the interpreter (3.10 to 3.13) and with it the ESPnet: 202611 from 3.12
+# on, 202511 before. Every target but help and clean sets up what it needs.
+
+PYTHON ?= python3
+NUMBERS := import sys; print("%d.%d" % sys.version_info[:2])
+VERSION := $(shell $(PYTHON) -c '$(NUMBERS)' 2>/dev/null)
+DEFAULT := $(shell python3 -c '$(NUMBERS)' 2>/dev/null)
+# another interpreter than the default one gets an environment of its own
+VENV ?= .venv$(if $(filter-out $(DEFAULT),$(VERSION)),-$(VERSION))
+BIN := $(abspath $(VENV))/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+TORCH_CPU := https://download.pytorch.org/whl/cpu
+SHELL_FILES := .ci/run $(shell find recipes -name '*.sh' -type f)
+
+.PHONY: help install demo test lint clean
+
+help:
+	@echo 'make demo     synthetic corpus to WER table: a small SRU++ on the CPU, 15 minutes'
+	@echo 'make test     the whole suite                  (PYTHON=python3.12 chooses Python)'
+	@echo 'make lint     ruff and shellcheck'
+	@echo 'make install  $(VENV) with all of it, which the others do by themselves'
+	@echo 'make clean    removes every environment and what the demo made'
+
+$(VENV)/python-$(VERSION):
+	@case '$(VERSION)' in 3.1[0-3]) ;; *) \
+	  echo 'error: $(PYTHON) is $(or $(VERSION),not a Python that runs here):' \
+	    'give one of 3.10 to 3.13, as in PYTHON=/usr/bin/python3.12 make test.' >&2; \
+	  exit 1;; esac
+	@case '$(VERSION)' in 3.1[01]) \
+	  { command -v c++ || command -v g++; } >/dev/null && [ -e "$$($(PYTHON) -c \
+	    'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] || { \
+	  echo 'error: ESPnet 202511, the one for Python $(VERSION), builds pyworld: install' \
+	    'a C++ compiler and the headers of Python (apt install g++ python3-dev), or' \
+	    'give PYTHON= one from 3.12 on.' >&2; exit 1; };; esac
+	@echo '[1/3] $(VENV) for Python $(VERSION)'
+	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+# PyTorch's CPU build is a tenth of the size of PyPI's, which brings CUDA with it
+$(VENV)/torch: constraints.txt | $(VENV)/python-$(VERSION)
+	@echo '[2/3] torch and torchaudio'
+	@if command -v nvidia-smi >/dev/null; then \
+	  $(PIP) install -c constraints.txt torch torchaudio; \
+	elif timeout 5 $(BIN)/python -c \
+	    'import urllib.request as u; u.urlopen("$(TORCH_CPU)/torch/")' 2>/dev/null; then \
+	  $(PIP) install -c constraints.txt --index-url $(TORCH_CPU) torch torchaudio; \
+	else \
+	  echo '      $(TORCH_CPU) does not answer: taking the large CUDA build from PyPI'; \
+	  $(PIP) install -c constraints.txt torch torchaudio; \
+	fi
+	@touch $@
+
+$(VENV)/installed: setup.py constraints.txt $(VENV)/torch
+	@echo '[3/3] ESPnet and the rest, about 2 minutes'
+	@$(PIP) install -c constraints.txt -e '.[recipes,dev]'
+	@touch $@
+
+install: $(VENV)/installed
+
+demo: install
+	@PATH='$(BIN)':"$$PATH" recipes/mini/asr1/run.sh
+	@echo 'scores, training curves and attention pictures:'
+	@find recipes/mini/asr1/exp -name RESULTS.md -o -name '*.png' | sort | sed 's/^/  /'
+
+test: install
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+lint: install
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/shellcheck $(SHELL_FILES)
+
+clean:
+	rm -rf .venv .venv-3.* recipes/mini/asr1/data recipes/mini/asr1/downloads \
+	  recipes/mini/asr1/dump recipes/mini/asr1/exp

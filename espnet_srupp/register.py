@@ -1,0 +1,70 @@
+"""Makes `encoder: srupp` known to ESPnet: `import espnet_srupp.register` does it all.
+
+ESPnet lists the encoders of each task in a `ClassChoices` of the task's module. As
+importing every task takes seconds, a task imported before gets the entry at once and
+any other when it is imported.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+from espnet_srupp.compat import ASR_TASK, AbsEncoder, ClassChoices
+from espnet_srupp.encoder import SRUppEncoder
+
+# beats, hubert, lid and spk are not among them: they call their AbsEncoders differently
+TASKS = {ASR_TASK} | {
+    f"espnet2.tasks.{name}"
+    for name in (
+        "asr",
+        "asvspoof",
+        "cls",
+        "diar",
+        "enh_s2t",
+        "gan_tok",
+        "mt",
+        "s2st",
+        "s2t",
+        "s2t_ctc",
+        "slu",
+        "ssl",
+        "st",
+    )
+}
+
+
+def register(task: ModuleType) -> None:
+    """Adds `srupp` to every choice of an `AbsEncoder` that a task's module makes."""
+    for choices in vars(task).values():
+        if isinstance(choices, ClassChoices) and choices.base_type is AbsEncoder:
+            choices.classes["srupp"] = SRUppEncoder
+
+
+class RegisterOnImport(MetaPathFinder):
+    """Finds the tasks as any other finder would, and registers once they are run."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name not in TASKS:
+            return None
+        others = (finder for finder in sys.meta_path if finder is not self)
+        specs = (finder.find_spec(name, path, target) for finder in others)
+        spec = next(filter(None, specs), None)
+        if spec is not None:
+            exec_module = spec.loader.exec_module
+
+            def exec_and_register(module: ModuleType) -> None:
+                exec_module(module)
+                register(module)
+
+            # the loader stays what it is, so that inspect and tracebacks find sources
+            spec.loader.exec_module = exec_and_register
+        return spec
+
+
+for name in TASKS & sys.modules.keys():
+    register(sys.modules[name])
+sys.meta_path.insert(0, RegisterOnImport())

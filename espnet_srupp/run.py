@@ -1,0 +1,82 @@
+"""Runs an ESPnet program with `encoder: srupp` known to it.
+
+usage: python3 -m espnet_srupp.run -m MODULE [ARGUMENT ...]
+       python3 -m espnet_srupp.run SCRIPT.py [ARGUMENT ...]
+
+    python3 -m espnet_srupp.run -m espnet2.bin.asr_train --config train.yaml ...
+
+The module or script is imported and its main() called, as every program of ESPnet has
+one. In ESPnet's recipes: ./run.sh --python "python3 -m espnet_srupp.run"
+"""
+
+# This must be an ordinary module, neither a __main__.py nor a wrapper around runpy:
+# ESPnet spawns a process for each GPU, and a spawned process knows `srupp` only
+# because it imports its parent's main module again, which it never does with a
+# __main__.py, and which after runpy would be ESPnet's program instead of this one.
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+def import_lazily(name: str) -> None:
+    """Puts off running a module until something of it is used."""
+    if name in sys.modules or (spec := find_spec(name)) is None:
+        return
+    module = sys.modules[name] = module_from_spec(spec)
+
+    def __getattr__(attribute: str) -> Any:
+        del module.__getattr__
+        spec.loader.exec_module(module)
+        return getattr(module, attribute)
+
+    module.__getattr__ = __getattr__
+
+
+# ESPnet 202511 imports it in every program, and at import it tries to download data
+# from the network; only a tokenizer of English phonemes uses it
+import_lazily("g2p_en")
+
+try:
+    import espnet_srupp.register  # noqa: F401
+    from espnet_srupp.compat import exists
+except ImportError as error:
+    if error.name != "espnet":
+        raise
+    sys.exit(f"error: {error}")
+
+
+def load(name: str, arguments: list[str]) -> ModuleType:
+    """Imports a program by its module name, with `sys.argv` as it expects it."""
+    if not exists(name):
+        sys.exit(f"error: there is no module {name}: check the name after -m.")
+    sys.argv = [find_spec(name).origin, *arguments]
+    return import_module(name)
+
+
+def main() -> None:
+    """Runs what the command line says."""
+    match sys.argv[1:]:
+        case ["-h" | "--help"]:
+            print(__doc__.strip())
+            return
+        case ["-m", name, *arguments]:
+            program = load(name, arguments)
+        case [script, *arguments] if script.endswith(".py"):
+            path = Path(script).resolve()
+            if not path.is_file():
+                sys.exit(f"error: there is no script {script}: check its path.")
+            sys.path.insert(0, str(path.parent))
+            program = load(path.stem, arguments)
+        case _:
+            sys.exit("error: expected -m MODULE or SCRIPT.py (--help tells more).")
+    if not hasattr(program, "main"):
+        sys.exit(f"error: {program.__name__} has no main() to run: choose a program.")
+    program.main()
+
+
+if __name__ == "__main__":
+    main()

