@@ -1,0 +1,1 @@
+"""The stages of run.sh: data, tokens, statistics, training, decoding, scoring."""

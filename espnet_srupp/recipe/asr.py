@@ -1,0 +1,98 @@
+"""run.sh: from a corpus to RESULTS.md, stage by stage as ESPnet's asr.sh."""
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from espnet_srupp.recipe import options, stage
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.layout import layout
+from espnet_srupp.recipe.options import Options
+
+LAST = 14
+LANGUAGE_MODEL = range(6, 10)
+# what the options of asr.sh leave out
+SKIPS = {
+    "skip_data_prep": range(1, 6),
+    "skip_train": (2, *range(4, 12)),
+    "skip_eval": (12, 13),
+    "skip_packing": (14,),
+}
+INTERRUPTED = 130
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code."""
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        given = options.parse(
+            sys.argv[1:] if words is None else words,
+            Path(os.environ.get("OLDPWD", ".")),
+        )
+        run(given)
+    except RecipeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(
+            "interrupted: finished work is kept, the same command goes on from there",
+            file=sys.stderr,
+        )
+        return INTERRUPTED
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        print(
+            f"error: the disk is full ({error.filename}): free some space and run the "
+            "same command again",
+            file=sys.stderr,
+        )
+        return 1
+    return 0
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def run(given: Options) -> None:
+    """Runs the stages that the options ask for."""
+    numbers = chosen(given)
+    # importing torch takes seconds, which a wrong option need not wait for
+    from espnet_srupp.recipe.stages import STAGES
+
+    names = layout(given)
+    for number in numbers:
+        for step in STAGES[number](given, names):
+            stage.run(step, given.force)
+
+
+def chosen(given: Options) -> list[int]:
+    """The numbers of the stages to run.
+
+    Raises:
+        RecipeError: there is no such stage.
+    """
+    left_out = set(given.skips)
+    for name, numbers in SKIPS.items():
+        if getattr(given, name):
+            left_out |= set(numbers)
+    asked = range(max(given.stage, 1), min(given.stop_stage, LAST) + 1)
+    if not asked:
+        raise RecipeError(
+            f"--stage {given.stage} --stop_stage {given.stop_stage} is no stage: they "
+            f"go from 1 to {LAST}"
+        )
+    if set(asked) <= set(LANGUAGE_MODEL):
+        raise RecipeError(
+            "stages 6 to 9 make language models, which this recipe does not have yet: "
+            "go on with --stage 10"
+        )
+    return [n for n in asked if n not in left_out and n not in LANGUAGE_MODEL]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

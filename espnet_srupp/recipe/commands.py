@@ -1,0 +1,95 @@
+"""The arguments of ESPnet's programs, one by one as asr.sh gives them."""
+
+import shlex
+from importlib.util import find_spec
+from pathlib import Path
+
+from espnet_srupp.compat import GENERATION
+from espnet_srupp.recipe.layout import Layout, arguments
+from espnet_srupp.recipe.options import Options
+
+
+def statistics(
+    options: Options, names: Layout, shares: list[Path], output: Path
+) -> list[str]:
+    """Statistics over the utterances of two key files, of train and valid."""
+    return [
+        *("-m", "espnet2.bin.asr_train", "--collect_stats", "true"),
+        *("--train_shape_file", str(shares[0])),
+        *("--valid_shape_file", str(shares[1])),
+        *("--output_dir", str(output)),
+        *data(names, "train"),
+        *data(names, "valid"),
+        *model(options, names),
+    ]
+
+
+def training(options: Options, names: Layout, ngpu: int) -> list[str]:
+    """Training on CPU (ngpu 0), one GPU or several GPUs of this machine."""
+    given = arguments(options.asr_args)
+    words = [
+        *("-m", "espnet2.bin.asr_train", "--ngpu", str(ngpu), "--resume", "true"),
+        *("--multiprocessing_distributed", "true", "--output_dir", str(names.exp)),
+        *("--fold_length", str(options.asr_speech_fold_length * 100)),
+        *("--fold_length", str(options.asr_text_fold_length)),
+        *data(names, "train"),
+        *data(names, "valid"),
+        *shapes(options, names, "train"),
+        *shapes(options, names, "valid"),
+    ]
+    if find_spec("tensorboard") is None and "use_tensorboard" not in given:
+        words += ["--use_tensorboard", "false"]
+    if options.pretrained_model:
+        words += ["--init_param", options.pretrained_model]
+        words += ["--ignore_init_mismatch", str(options.ignore_init_mismatch).lower()]
+    if options.feats_normalize == "global_mvn":
+        stats = f"stats_file={names.stats / 'train/feats_stats.npz'}"
+        words += ["--normalize", "global_mvn", "--normalize_conf", stats]
+    else:
+        words += ["--normalize", "utterance_mvn"]
+    return words + model(options, names)
+
+
+def inference(options: Options, names: Layout, scp: Path, output: Path) -> list[str]:
+    """Beam search over the utterances of `scp`."""
+    words = [
+        *("-m", "espnet2.bin.asr_inference", "--output_dir", str(output)),
+        *("--ngpu", str(int(options.gpu_inference))),
+        *("--data_path_and_name_and_type", f"{scp},speech,sound"),
+        *("--asr_train_config", str(names.exp / "config.yaml")),
+        *("--asr_model_file", str(names.exp / options.inference_asr_model)),
+    ]
+    if options.inference_config:
+        words += ["--config", options.inference_config]
+    if GENERATION >= 202611:
+        # its default scores CTC in a window only, which changes results
+        words += ["--ctc_window_margin", "0"]
+    return words + shlex.split(options.inference_args)
+
+
+def data(names: Layout, kind: str) -> list[str]:
+    directory = {"train": names.train, "valid": names.valid}[kind]
+    name = f"--{kind}_data_path_and_name_and_type"
+    audio, text = f"{directory}/wav.scp,speech,sound", f"{directory}/text,text,text"
+    return [name, audio, name, text]
+
+
+def shapes(options: Options, names: Layout, kind: str) -> list[str]:
+    directory, name = names.stats / kind, f"--{kind}_shape_file"
+    text = f"{directory}/text_shape.{options.token_type}"
+    return [name, f"{directory}/speech_shape", name, text]
+
+
+def model(options: Options, names: Layout) -> list[str]:
+    """What statistics and training share; the user's own arguments come last."""
+    words = [
+        *("--use_preprocessor", "true", "--non_linguistic_symbols", "none"),
+        *("--bpemodel", str(names.bpemodel or "none")),
+        *("--token_type", options.token_type),
+        *("--token_list", str(names.token_list)),
+        *("--cleaner", "none", "--g2p", "none"),
+        *("--frontend_conf", f"fs={options.fs}"),
+    ]
+    if options.asr_config:
+        words += ["--config", options.asr_config]
+    return words + shlex.split(options.asr_args)

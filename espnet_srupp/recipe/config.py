@@ -1,0 +1,53 @@
+"""YAML files of training and decoding, read flat so that changes have a name."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.layout import arguments
+
+
+def read(path: str, overrides: str = "") -> dict[str, object]:
+    """Reads a YAML file and the arguments that override it.
+
+    Args:
+        path: the file, "" for none.
+        overrides: as in --asr_args.
+
+    Returns:
+        {"encoder_conf.num_blocks": 12, ...}.
+
+    Raises:
+        RecipeError: the file is not YAML or not a mapping; names the line.
+    """
+    return flat(load(path) if path else {}) | arguments(overrides)
+
+
+def load(path: str) -> dict:
+    try:
+        result = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path} is not UTF-8: convert it with iconv") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "it cannot be read"
+        raise RecipeError(
+            f"{path}{where} is not YAML ({problem}): correct it"
+        ) from error
+    if not isinstance(result, dict):
+        raise RecipeError(f"{path} is not a list of 'key: value' lines: correct it")
+    return result
+
+
+def flat(tree: Mapping, prefix: str = "") -> dict[str, object]:
+    """{"a": {"b": 1}} as {"a.b": 1}."""
+    result: dict[str, object] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            result |= flat(value, f"{prefix}{key}.")
+        else:
+            result[f"{prefix}{key}"] = value
+    return result

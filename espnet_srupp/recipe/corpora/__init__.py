@@ -1,0 +1,1 @@
+"""The corpora: each module has `prepare`, which is stage 1."""

@@ -1,0 +1,143 @@
+"""Stage 12: joint CTC and attention beam search, in several processes."""
+
+import re
+import shutil
+from datetime import datetime
+from pathlib import Path
+
+from espnet_srupp.recipe import commands, process
+from espnet_srupp.recipe.datadir import read_table
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.files import atomic_file
+from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.process import Job, Progress
+from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.training import gpus
+
+RESULTS = ("text", "token", "token_int", "score")
+# what ESPnet logs for an utterance when it is done
+FINISHED = (b"best hypo:", b"Utterance [")
+SPAN = re.compile(r"(?m)^([\d-]+ [\d:]+),(\d+) .*(speech length|best hypo):")
+
+
+def model_file(options: Options, names: Layout) -> Path:
+    """The checkpoint to decode with.
+
+    Raises:
+        RecipeError: it is not there; names those that are.
+    """
+    path = names.exp / options.inference_asr_model
+    if path.exists():
+        return path
+    others = ", ".join(sorted(p.name for p in names.exp.glob("*.*.*.pth")))
+    raise RecipeError(
+        f"{path} is not there: "
+        + (
+            f"give --inference_asr_model one of {others}"
+            if others
+            else "train it with --stage 11"
+        )
+    )
+
+
+def decode(options: Options, names: Layout, name: str) -> None:
+    """Decodes one set into `text`, `token`, `token_int` and `score`, sorted by id.
+
+    Args:
+        options, names: of the recipe.
+        name: of the set, a key of `names.tests`.
+
+    Raises:
+        RecipeError: ESPnet failed, or an utterance was lost or came out twice.
+    """
+    source, target = names.tests[name], names.decoding / name
+    if options.gpu_inference and not gpus(options):
+        raise RecipeError("--gpu_inference true: torch finds no GPU here: leave it out")
+    logdir = target / "logdir"
+    shutil.rmtree(logdir, ignore_errors=True)
+    logdir.mkdir(parents=True)
+    wav, samples = (read_table(source / n) for n in ("wav.scp", "utt2num_samples"))
+    shares = balanced({u: int(samples[u]) for u in wav}, options.inference_nj)
+    jobs = []
+    for n, share in enumerate(shares, 1):
+        scp, output = logdir / f"keys.{n}.scp", logdir / f"output.{n}"
+        scp.write_text("".join(f"{u} {wav[u]}\n" for u in share), encoding="utf-8")
+        words = commands.inference(options, names, scp, output)
+        jobs.append(Job(words, logdir / f"asr_inference.{n}.log"))
+    say("  ESPnet is starting")
+    with Progress(f"decoding {name}", len(wav), "utterances") as progress:
+        process.run(
+            jobs,
+            options.python,
+            lambda: progress.update(sum(finished(job.log) for job in jobs)),
+        )
+    parts = [logdir / f"output.{n}" / "1best_recog" for n in range(1, len(jobs) + 1)]
+    for result in RESULTS:
+        merge([part / result for part in parts], wav, target / result)
+    factor = (
+        busy_seconds([job.log for job in jobs])
+        * options.rate
+        / sum(map(int, samples.values()))
+    )
+    with atomic_file(target / "rtf") as file:
+        file.write(f"{factor:.3f}\n")
+    say(f"  real-time factor {factor:.3f} on each of {len(jobs)} processes")
+
+
+def balanced(lengths: dict[str, int], nj: int) -> list[list[str]]:
+    """Deals utterances out so that each process gets about the same length of audio.
+
+    Args:
+        lengths: utterance id to its length.
+        nj: number of processes; no more are used than there are utterances.
+
+    Returns:
+        The ids for each process, longest first: a lack of memory shows at once.
+    """
+    shares: list[list[str]] = [[] for _ in range(min(nj, len(lengths)))]
+    loads = [0] * len(shares)
+    for utterance in sorted(lengths, key=lambda u: (-lengths[u], u)):
+        least = loads.index(min(loads))
+        shares[least].append(utterance)
+        loads[least] += lengths[utterance]
+    return shares
+
+
+def finished(log: Path) -> int:
+    text = log.read_bytes()
+    return sum(text.count(sign) for sign in FINISHED)
+
+
+def merge(parts: list[Path], wanted: dict[str, str], target: Path) -> None:
+    """Puts the processes' results together, each utterance exactly once.
+
+    An empty hypothesis leaves a line with the id alone.
+    """
+    found: dict[str, str] = {}
+    for part in parts:
+        for line in part.read_text("utf-8").rstrip("\n").split("\n"):
+            utterance, _, value = line.partition(" ")
+            if utterance in found or utterance not in wanted:
+                raise RecipeError(f"{part}: {utterance} came out of decoding twice")
+            found[utterance] = value
+    for utterance in wanted.keys() - found.keys():
+        raise RecipeError(
+            f"{target}: {utterance} is missing from the results: decode again with "
+            "--stage 12 --stop_stage 12 --force true"
+        )
+    with atomic_file(target) as file:
+        file.writelines(f"{u} {found[u]}\n" for u in sorted(found))
+
+
+def busy_seconds(logs: list[Path]) -> float:
+    """Time from reading each utterance to its result, as asr.sh's real-time factor."""
+    total = 0.0
+    for log in logs:
+        begin = None
+        for clock, milliseconds, event in SPAN.findall(log.read_text("utf-8")):
+            now = datetime.fromisoformat(f"{clock}.{milliseconds}").timestamp()
+            if event == "best hypo" and begin is not None:
+                total += now - begin
+            begin = now
+    return total

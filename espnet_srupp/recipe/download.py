@@ -1,0 +1,164 @@
+"""Downloads that go on where they stopped, and archives that stay inside a folder."""
+
+import hashlib
+import lzma
+import os
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable
+from http.client import HTTPException
+from pathlib import Path, PurePosixPath
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from tqdm import tqdm
+
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.files import full_disk_named, partial_name
+
+BLOCK = 1 << 18
+TIMEOUT = 60  # seconds without a byte
+ATTEMPTS = 5  # in a row that bring nothing new
+
+
+def download(url: str, target: Path, sha256: str | None = None) -> None:
+    """Downloads a file, unless it is there.
+
+    What arrived before an interruption stays beside `target`; a broken connection is
+    taken up again at once, a broken run by the next call.
+
+    Args:
+        url: http or https.
+        target: the file, which appears only when it is complete.
+        sha256: hexadecimal checksum that it must have, if it is known.
+
+    Raises:
+        RecipeError: the server cannot be reached or has no such file, the connection
+            broke again and again, the checksum is another one, or the disk is full.
+    """
+    if target.exists():
+        return
+    part = partial_name(target)
+    failures = 0
+    while True:
+        before = size(part)
+        try:
+            with full_disk_named(target):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                fetch(url, part, target.name)
+            break
+        except (OSError, HTTPException) as error:
+            failures = 1 if size(part) > before else failures + 1
+            if failures == ATTEMPTS or isinstance(error, HTTPError):
+                raise RecipeError(
+                    f"{url} did not arrive ({error}): run the same command again "
+                    "later, or fetch it elsewhere and give the file with --archive"
+                ) from error
+    if sha256 is not None and checksum(part) != sha256:
+        part.unlink()
+        raise RecipeError(
+            f"{url} arrived with another SHA-256 than {sha256}: run the same command "
+            "again, or fetch it elsewhere and give the file with --archive"
+        )
+    os.replace(part, target)
+
+
+def fetch(url: str, part: Path, title: str) -> None:
+    """Appends to `part` what it lacks, or begins anew where the server insists."""
+    start = size(part)
+    request = Request(url, headers={"Range": f"bytes={start}-"} if start else {})
+    try:
+        response = urlopen(request, timeout=TIMEOUT)
+    except HTTPError as error:
+        # nothing after `start`: the last run got all of it and was stopped then
+        if error.code == 416 and error.headers["Content-Range"] == f"bytes */{start}":
+            return
+        raise
+    with response, open(part, "ab" if response.status == 206 else "wb") as file:
+        length = response.headers["Content-Length"]
+        total = file.tell() + int(length) if length else None
+        with tqdm(
+            desc=title, initial=file.tell(), total=total, unit="B", unit_scale=True
+        ) as bar:
+            while block := response.read(BLOCK):
+                file.write(block)
+                bar.update(len(block))
+        if total is not None and file.tell() < total:
+            raise ConnectionError(f"only {file.tell()} of {total} bytes")
+
+
+def size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, hexadecimal."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def unpack(archive: Path, target: Path) -> None:
+    """Unpacks a tar (plain, gz, bz2, xz) or zip archive into an existing folder.
+
+    Args:
+        archive: the file.
+        target: the folder; use `atomic_dir` to have all of it or nothing.
+
+    Raises:
+        RecipeError: the archive is missing, corrupt or truncated, or holds an absolute
+            path, a "..", a link that leads out of the folder, or a device.
+    """
+    if not archive.is_file():
+        raise RecipeError(f"the archive {archive} is missing: correct its path")
+    if not hasattr(tarfile, "data_filter"):
+        raise RecipeError(
+            "this Python cannot unpack safely: use 3.10.12, 3.11.4, 3.12 or newer"
+        )
+    try:
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as file:
+                names = file.namelist()
+                extract(archive, names, str, lambda n: file.extract(n, target))
+        else:
+            with tarfile.open(archive) as file:
+                extract(
+                    archive,
+                    file,
+                    lambda member: member.name,
+                    lambda member: file.extract(member, target, filter="data"),
+                )
+                # tarfile stops before the checksum at the end of gz, bz2 and xz
+                while file.fileobj.read(BLOCK):
+                    pass
+    except tarfile.FilterError as error:
+        raise RecipeError(f"{archive} is not safe to unpack: {error}") from error
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error) as error:
+        raise corrupt(archive, error) from error
+    except (lzma.LZMAError, OSError) as error:
+        # the decompressors of gz and bz2 raise an OSError without a number
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise corrupt(archive, error) from error
+
+
+def extract(
+    archive: Path, members: Iterable, name_of: Callable, extract_one: Callable
+) -> None:
+    for member in tqdm(members, f"unpacking {archive.name}", unit="file"):
+        path = PurePosixPath(name_of(member))
+        if path.is_absolute() or ".." in path.parts:
+            raise RecipeError(
+                f"{archive} is not safe to unpack: it holds '{path}', which does not "
+                "stay in its folder; fetch it from another place"
+            )
+        extract_one(member)
+
+
+def corrupt(archive: Path, error: Exception) -> RecipeError:
+    return RecipeError(
+        f"{archive} is corrupt or truncated ({error}): remove it and fetch it again"
+    )

@@ -1,0 +1,98 @@
+"""Files and directories that are there whole or not at all."""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from espnet_srupp.recipe.errors import RecipeError
+
+FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+@contextmanager
+def atomic_file(path: Path, mode: str = "w") -> Iterator[IO]:
+    """Opens a file that appears at `path` only once it is complete and on disk.
+
+    Args:
+        path: where the file will be; its folder is made, an old file is replaced.
+        mode: "w" for UTF-8 text, "wb" for bytes.
+
+    Yields:
+        The open file, which lies beside `path` until the block ends; if the block
+        raises, `path` is as it was before.
+
+    Raises:
+        RecipeError: the disk is full.
+    """
+    path = Path(path)
+    partial = partial_name(path)
+    with full_disk_named(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(partial, mode, encoding=None if "b" in mode else "utf-8") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_dir(target: Path) -> Iterator[Path]:
+    """Makes a directory that appears at `target` only once it is complete and on disk.
+
+    Args:
+        target: where the directory will be; an old one there is replaced as a whole.
+
+    Yields:
+        The directory to fill, which lies beside `target` until the block ends; if the
+        block raises, it is removed and `target` is as it was before.
+
+    Raises:
+        RecipeError: the disk is full.
+    """
+    target = Path(target)
+    partial, old = partial_name(target), partial_name(target, "old")
+    with full_disk_named(target):
+        # left by a run that was killed
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+        partial.mkdir(parents=True)
+        try:
+            yield partial
+            # one call for all files: a corpus has hundreds of thousands of them
+            os.sync()
+            if target.exists():
+                os.replace(target, old)
+            os.replace(partial, target)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+            if old.exists() and not target.exists():
+                os.replace(old, target)
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def partial_name(path: Path, suffix: str = "partial") -> Path:
+    return path.with_name(f".{path.name}.{suffix}")
+
+
+@contextmanager
+def full_disk_named(path: Path) -> Iterator[None]:
+    """Turns "no space left" into a sentence that names the file system."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        mount = path.absolute()
+        while not mount.is_mount():
+            mount = mount.parent
+        raise RecipeError(
+            f"no space left on the file system {mount} while writing {path}: "
+            "free some space there and run the same command again"
+        ) from error

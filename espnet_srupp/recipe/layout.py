@@ -1,0 +1,108 @@
+"""Where asr.sh puts things: every folder and file that follows from the options."""
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from espnet_srupp.recipe.options import Options
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Names of sets, folders and files, all relative to the recipe's folder.
+
+    Attributes:
+        source_set: the training set as stage 1 makes it.
+        train_set: the same after speed perturbation, with `_sp`.
+        train, valid: their formatted and filtered data directories.
+        tests: what is decoded, by name; the unfiltered validation set is `org/<set>`.
+        token_list, bpemodel: made by stage 5; bpemodel is None for char and word.
+        stats, exp: statistics and experiment.
+        inference: name of the decoding, a folder inside the experiment.
+    """
+
+    source_set: str
+    train_set: str
+    raw: Path
+    train: Path
+    valid: Path
+    tests: dict[str, Path]
+    token_list: Path
+    bpemodel: Path | None
+    stats: Path
+    exp: Path
+    inference: str
+
+    @property
+    def decoding(self) -> Path:
+        return self.exp / self.inference
+
+
+def layout(options: Options) -> Layout:
+    """Derives the names as asr.sh does."""
+    perturbed = "_sp" if options.speeds else ""
+    raw = Path(options.dumpdir) / "raw"
+    train_set = options.train_set + perturbed
+    size = f"{options.nbpe}" if options.token_type == "bpe" else ""
+    lang = "" if options.lang == "noinfo" else f"_{options.lang}"
+    suffix = f"raw{lang}_{options.token_type}{size}"
+    tokens = Path("data") / f"{options.lang}_token_list".removeprefix("noinfo_")
+    kind = f"bpe_{options.bpemode}{size}" if size else options.token_type
+    expdir = Path(options.expdir)
+    stats = options.asr_stats_dir or expdir / f"asr_stats_{suffix}{perturbed}"
+    tag = options.asr_tag or asr_tag(options, suffix) + perturbed
+    return Layout(
+        source_set=options.train_set,
+        train_set=train_set,
+        raw=raw,
+        train=raw / train_set,
+        valid=raw / options.valid_set,
+        tests=tests(options, raw),
+        token_list=tokens / kind / "tokens.txt",
+        bpemodel=tokens / kind / "bpe.model" if size else None,
+        stats=Path(stats),
+        exp=Path(options.asr_exp) if options.asr_exp else expdir / f"asr_{tag}",
+        inference=options.inference_tag or inference_tag(options),
+    )
+
+
+def tests(options: Options, raw: Path) -> dict[str, Path]:
+    """The sets to decode; the validation set is taken unfiltered, as in asr.sh."""
+    names = options.test_sets.split()
+    valid = f"org/{options.valid_set}"
+    chosen = [name for name in names if name != options.valid_set]
+    if options.eval_valid_set or len(chosen) < len(names):
+        chosen.insert(0, valid)
+    return {name: raw / name for name in chosen}
+
+
+def asr_tag(options: Options, suffix: str) -> str:
+    config = Path(options.asr_config).stem if options.asr_config else "train"
+    return f"{config}_{suffix}{overrides(options.asr_args)}"
+
+
+def inference_tag(options: Options) -> str:
+    config = options.inference_config
+    tag = Path(config).stem if config else "inference"
+    model = re.sub(r"\.[^.]*$", "", options.inference_asr_model.replace("/", "_"))
+    return f"{tag}{overrides(options.inference_args)}_asr_model_{model}"
+
+
+def overrides(arguments: str) -> str:
+    """asr.sh's way to put arguments into a name: "--a_b 1" becomes "_a_b1"."""
+    return re.sub(r"[ |=/]", "", arguments.replace("--", "_"))
+
+
+def arguments(words: str) -> dict[str, str]:
+    """Reads "--max_epoch 10 --optim_conf lr=1" as {"max_epoch": "10", ...}."""
+    result: dict[str, str] = {}
+    name = ""
+    for word in shlex.split(words):
+        if word.startswith("--"):
+            name, _, value = word[2:].partition("=")
+            name = name.replace("-", "_")
+        else:
+            value = word
+        result[name] = f"{result.get(name, '')} {value}".strip()
+    return result

@@ -1,0 +1,146 @@
+"""Pictures of a training and of what the model attends to."""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from espnet_srupp.recipe import epochs, process
+from espnet_srupp.recipe.datadir import read_table
+from espnet_srupp.recipe.epochs import Epoch
+from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.process import Job
+
+# title, then legend, phase and ESPnet's name of each curve
+BOTH = ("train", "valid")
+PANELS = (
+    ("loss", [(phase, phase, "loss") for phase in BOTH]),
+    ("CTC loss", [(phase, phase, "loss_ctc") for phase in BOTH]),
+    ("accuracy of the attention decoder", [(phase, phase, "acc") for phase in BOTH]),
+    (
+        "character error rate (valid, greedy)",
+        [("CTC", "valid", "cer_ctc"), ("attention", "valid", "cer")],
+    ),
+)
+
+
+def training_curves(exp: Path) -> Path | None:
+    """Draws losses, accuracy and error rate by epoch from an experiment's logs.
+
+    Returns:
+        `exp/images/training_curves.png`; None where no epoch was finished.
+    """
+    trained = epochs.read(epochs.logs(exp))
+    if not trained:
+        return None
+    figure = Figure(figsize=(10, 6.4), layout="constrained")
+    for axes, (title, curves) in zip(figure.subplots(2, 2).flat, PANELS, strict=True):
+        panel(axes, title, curves, trained)
+    figure.suptitle(exp.name)
+    return save(figure, exp / "images" / "training_curves.png")
+
+
+def panel(axes: Axes, title: str, curves: list, trained: list[Epoch]) -> None:
+    numbers = [epoch.number for epoch in trained]
+    # one point alone would be invisible as a line
+    marker = "o" if len(numbers) < 20 else ""
+    for legend, phase, name in curves:
+        values = [getattr(epoch, phase).get(name, np.nan) for epoch in trained]
+        if not np.isnan(values).all():
+            axes.plot(numbers, values, label=legend, marker=marker, markersize=3)
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel("epoch")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(alpha=0.3)
+    if axes.lines:
+        axes.set_ylim(bottom=0)
+        axes.legend(fontsize=8)
+    else:
+        axes.text(0.5, 0.5, "not computed", ha="center", transform=axes.transAxes)
+
+
+def draw(options: Options, names: Layout, model: Path) -> None:
+    """Draws the curves, and the attention over the middle one of the last test set.
+
+    Args:
+        options, names: of the recipe.
+        model: the checkpoint.
+
+    Raises:
+        RecipeError: ESPnet cannot load the model.
+    """
+    training_curves(names.exp)
+    source = list(names.tests.values())[-1]
+    samples = read_table(source / "utt2num_samples")
+    utterance = sorted(samples, key=lambda u: int(samples[u]))[len(samples) // 2]
+    directory = names.exp / "probe"
+    words = [
+        *("-m", "espnet_srupp.recipe.probe", "--output", str(directory)),
+        *("--asr_train_config", str(names.exp / "config.yaml")),
+        *("--asr_model_file", str(model)),
+        *("--wav", read_table(source / "wav.scp")[utterance]),
+        *("--text", read_table(source / "text")[utterance]),
+    ]
+    process.run([Job(words, directory / "probe.log")], options.python)
+    target = names.exp / "images" / "attention.png"
+    attention(directory / "attention.npz", target, utterance)
+
+
+def attention(probe: Path, target: Path, utterance: str) -> Path:
+    """Draws one utterance: features, the encoder's and the decoder's last attention.
+
+    Args:
+        probe: what `probe.py` wrote.
+        target: the PNG file to make.
+        utterance: its id, for the title.
+    """
+    with np.load(probe) as data:
+        features, tokens = data["features"], list(data["tokens"])
+        seconds = float(data["seconds"])
+        maps = [(name, data[name]) for name in ("encoder", "decoder") if name in data]
+    heights = [1, *(2 if name == "encoder" else 1.3 for name, _ in maps)]
+    figure = Figure(figsize=(8, 2 + 2.4 * sum(heights[1:])), layout="constrained")
+    rows = np.atleast_1d(figure.subplots(len(heights), 1, height_ratios=heights))
+    image(rows[0], features.T, seconds, "log-mel features", "mel band", "viridis")
+    for axes, (name, weights) in zip(rows[1:], maps, strict=True):
+        if name == "encoder":
+            title, label = "encoder, last attention", "query (s)"
+        else:
+            title, label = "decoder, last source attention", "token"
+        image(axes, weights, seconds, title, label, "magma_r")
+        if name == "encoder":
+            axes.set_yticks(*frames(seconds, len(weights)))
+        else:
+            axes.set_yticks(range(len(tokens)), tokens, fontsize=7)
+            axes.invert_yaxis()
+    rows[-1].set_xlabel("time (s)")
+    figure.suptitle(f"{utterance}: {''.join(tokens).replace('▁', ' ').strip()}")
+    return save(figure, target)
+
+
+def image(axes, values, seconds: float, title: str, label: str, colours: str) -> None:
+    """Shows (rows, frames) over the seconds of the utterance."""
+    rows = len(values)
+    # a few large weights would leave all others dark
+    top = np.quantile(values, 0.995)
+    extent = (0, seconds, -0.5, rows - 0.5)
+    shown = {"aspect": "auto", "origin": "lower", "interpolation": "nearest"}
+    axes.imshow(values, extent=extent, cmap=colours, vmax=top, **shown)
+    axes.set_title(title, fontsize=10)
+    axes.set_ylabel(label)
+
+
+def frames(seconds: float, count: int) -> tuple[list[float], list[str]]:
+    """Ticks on an axis of `count` frames, labelled in seconds."""
+    marks = MaxNLocator(5).tick_values(0, seconds)
+    marks = [mark for mark in marks if 0 <= mark <= seconds]
+    return [m / seconds * count - 0.5 for m in marks], [f"{m:g}" for m in marks]
+
+
+def save(figure: Figure, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+    return path

@@ -1,0 +1,89 @@
+"""Looks into a trained model: sizes of its parts, and what it attends to.
+
+usage: python3 -m espnet_srupp.run -m espnet_srupp.recipe.probe --help
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import torch
+from espnet2.main_funcs.calculate_all_attentions import calculate_all_attentions
+from espnet2.tasks.asr import ASRTask
+from torch import Tensor, nn
+
+from espnet_srupp.attention import SRUppAttention, attend
+
+
+def main() -> None:
+    """Writes `OUTPUT/model.json` and `OUTPUT/attention.npz`."""
+    parser = argparse.ArgumentParser(description="Looks into a trained model.")
+    parser.add_argument("--asr_train_config", required=True)
+    parser.add_argument("--asr_model_file", required=True)
+    parser.add_argument("--wav", required=True, help="audio of one utterance")
+    parser.add_argument("--text", required=True, help="its transcript")
+    parser.add_argument("--output", required=True, type=Path)
+    given = parser.parse_args()
+    model, config = ASRTask.build_model_from_file(
+        given.asr_train_config, given.asr_model_file, "cpu"
+    )
+    speech, rate = soundfile.read(given.wav, dtype="float32")
+    preprocess = ASRTask.build_preprocess_fn(config, train=False)
+    ids = preprocess("probe", {"speech": speech, "text": given.text})["text"]
+    arrays = attentions(model.eval(), speech, ids)
+    arrays["tokens"] = np.array([config.token_list[i] for i in ids])
+    arrays["seconds"] = np.array(len(speech) / rate)
+    given.output.mkdir(parents=True, exist_ok=True)
+    np.savez(given.output / "attention.npz", **arrays)
+    sizes = {"encoder": parameters(model.encoder), "model": parameters(model)}
+    (given.output / "model.json").write_text(json.dumps(sizes))
+
+
+def parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+@torch.no_grad()
+def attentions(model: nn.Module, speech: np.ndarray, ids: np.ndarray) -> dict:
+    """Features (T, mel), the last attention of encoder (T', T') and decoder (L, T').
+
+    Heads are averaged. Encoders and decoders without attention are left out.
+    """
+    batch = {
+        "speech": torch.from_numpy(speech)[None],
+        "speech_lengths": torch.tensor([len(speech)]),
+        "text": torch.from_numpy(ids).long()[None],
+        "text_lengths": torch.tensor([len(ids)]),
+    }
+    found: dict[str, Tensor] = {}
+    for name, module in model.encoder.named_modules():
+        if isinstance(module, SRUppAttention) and module.attention:
+            module.register_forward_pre_hook(recorder(found, f"encoder.{name}"))
+    found |= {name: w[0] for name, w in calculate_all_attentions(model, batch).items()}
+    features, _ = model._extract_feats(batch["speech"], batch["speech_lengths"])
+    arrays = {"features": features[0].numpy()}
+    for part, sign in (("encoder", ""), ("decoder", "src_attn")):
+        names = [n for n in found if n.startswith(part) and sign in n]
+        if names:
+            weights = found[max(names, key=order)]
+            arrays[part] = weights.reshape(-1, *weights.shape[-2:]).mean(0).numpy()
+    return arrays
+
+
+def recorder(found: dict[str, Tensor], name: str):
+    """A hook that keeps the weights (heads, T, T) of an SRU++ attention."""
+
+    def hook(module: SRUppAttention, inputs: tuple) -> None:
+        q = module.query(inputs[0])  # (T, 1, d')
+        q, k = module.split(q), module.split(module.key(q))
+        # attention over unit vectors is its own weights
+        found[name] = attend(q, k, torch.eye(q.shape[2]).expand(*q.shape[:3], -1))[0]
+
+    return hook
+
+
+def order(name: str) -> list[int]:
+    """The numbers in a module's name, so that layer 10 comes after layer 9."""
+    return [int(word) for word in name.split(".") if word.isdigit()]

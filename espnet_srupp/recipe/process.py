@@ -1,0 +1,190 @@
+"""Runs ESPnet's programs as child processes and says in one sentence why one failed."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.options import cores
+
+POLL_SECONDS = 0.3
+# time that a child gets between being asked to end and being killed
+GRACE_SECONDS = 5
+# the last line of a traceback, or what argparse prints
+EXCEPTION = re.compile(
+    r"^(?:[\w.]+(?:Error|Exception|Interrupt|Exit|Warning)\b.*|[\w.]+: error: .*)$"
+)
+# what ESPnet or torch say, and what helps
+REMEDIES = (
+    (
+        r"unexpected keyword argument '(\w+)'",
+        "there is no {0!r} there: correct the YAML",
+    ),
+    (r"unrecognized arguments: (\S+)", "ESPnet has no option {0}: correct the YAML"),
+    (
+        r"unrecognized key.*'(\w+)'|has no attribute '(\w+)'",
+        "look for {0!r} in the YAML",
+    ),
+    (
+        r"No CUDA GPUs|not compiled with CUDA|no NVIDIA driver|CUDA driver|"
+        r"invalid device ordinal",
+        "there is no GPU that torch can use: give --ngpu 0, and --gpu_inference false",
+    ),
+    (r"CUDA out of memory", "lower batch_bins or batch_size in the YAML"),
+    (
+        r"No space left|PytorchStreamWriter failed|unexpected pos|Disk quota",
+        "the disk is full: free some space and run the same command again",
+    ),
+    (r"No module named '([\w.]+)'", "install it with pip install {0}"),
+    (
+        r"Error opening '?([^':]+)|LibsndfileError",
+        "an audio file cannot be read: run stage 3 again with --stage 3 --force true",
+    ),
+    (r"Address already in use", "another training uses the port: start it again"),
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program with its arguments, and the file that takes what it prints."""
+
+    arguments: Sequence[str]
+    log: Path
+
+
+def run(
+    jobs: Sequence[Job],
+    python: str,
+    watch: Callable[[], None] = lambda: None,
+    append: bool = False,
+) -> None:
+    """Runs programs side by side until all have ended.
+
+    Args:
+        jobs: what to run; the processors are shared out evenly among them.
+        python: the command in front of the arguments, as --python gives it.
+        watch: called a few times a second, to show how far they are.
+        append: keep what a log already holds.
+
+    Raises:
+        RecipeError: a program cannot start or failed; the others are ended then. They
+            are ended as well when the user interrupts.
+    """
+    environment = surroundings(max(1, cores() // len(jobs)))
+    children: list[subprocess.Popen] = []
+    try:
+        for job in jobs:
+            children.append(start(job, python, environment, append))
+        while running(children, jobs):
+            watch()
+            time.sleep(POLL_SECONDS)
+        watch()
+    finally:
+        end(children)
+
+
+def start(job: Job, python: str, environment: dict, append: bool) -> subprocess.Popen:
+    command = [*shlex.split(python), *map(str, job.arguments)]
+    job.log.parent.mkdir(parents=True, exist_ok=True)
+    with open(job.log, "ab" if append else "wb") as log:
+        log.write(f"# {shlex.join(command)}\n".encode())
+        log.flush()
+        try:
+            # a session of its own: Ctrl-C reaches this process only, which then ends
+            # the child together with all that it has started
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise RecipeError(
+                f"--python {python}: cannot start {command[0]} ({error.strerror})"
+            ) from error
+
+
+def surroundings(threads: int) -> dict[str, str]:
+    """The environment of a child that may use so many threads."""
+    environment = {"OMP_NUM_THREADS": str(threads), **os.environ}
+    return environment | {"MPLBACKEND": "Agg", "PYTHONUNBUFFERED": "1"}
+
+
+def running(children: Sequence[subprocess.Popen], jobs: Sequence[Job]) -> bool:
+    codes = [child.poll() for child in children]
+    for job, code in zip(jobs, codes, strict=True):
+        if code:
+            raise RecipeError(explain(job.log, code))
+    return None in codes
+
+
+def end(children: Sequence[subprocess.Popen]) -> None:
+    """Ends what still runs, with everything it has started."""
+    alive = [child for child in children if child.poll() is None]
+    for child in alive:
+        os.killpg(child.pid, signal.SIGTERM)
+    deadline = time.monotonic() + GRACE_SECONDS
+    for child in alive:
+        try:
+            child.wait(max(0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+
+
+def explain(log: Path, code: int) -> str:
+    """One sentence on why the program that wrote `log` ended with `code`."""
+    if code == -signal.SIGKILL:
+        return f"the program was killed, most likely for want of memory (log: {log})"
+    if code < 0:
+        return f"the program ended by {signal.Signals(-code).name} (log: {log})"
+    cause = last_error(log.read_text(encoding="utf-8", errors="replace"))
+    for pattern, remedy in REMEDIES:
+        if found := re.search(pattern, cause):
+            words = [word for word in found.groups() if word]
+            return f"{cause}: {remedy.format(*words)} (log: {log})"
+    return f"{cause or f'exit code {code}'} (log: {log})"
+
+
+def last_error(text: str) -> str:
+    """The last line that names an error, or else the last line at all."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if EXCEPTION.match(line)]
+    return (errors or lines or [""])[-1].rstrip(".:")
+
+
+class Progress:
+    """A bar on a terminal; elsewhere a line at every tenth of the way."""
+
+    def __init__(self, title: str, total: int, unit: str):
+        self.title, self.total, self.unit = title, total, unit
+        self.done = self.told = 0
+        self.bar = None
+        if sys.stderr.isatty():
+            self.bar = tqdm(total=total, desc=title, unit=unit, smoothing=0)
+
+    def update(self, done: int) -> None:
+        if self.bar is not None:
+            self.bar.update(done - self.done)
+        elif done * 10 // self.total > self.told:
+            self.told = done * 10 // self.total
+            print(f"  {self.title}: {done}/{self.total} {self.unit}", flush=True)
+        self.done = done
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.close()

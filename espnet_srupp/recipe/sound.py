@@ -1,0 +1,84 @@
+"""Audio files: read whole and checked, written as 16 bits."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from espnet_srupp.recipe.errors import RecipeError
+
+# a RIFF writer that cannot seek leaves a length of about this or more in the header
+UNKNOWN_LENGTH = 0x7FFFF000
+
+
+def load(path: str, key: str) -> tuple[np.ndarray, int]:
+    """Reads a whole audio file.
+
+    Args:
+        path: the file, in any format of libsndfile.
+        key: the utterance or recording it belongs to, for errors.
+
+    Returns:
+        float32 samples (N,) in [-1, 1) and their rate in Hz.
+
+    Raises:
+        RecipeError: it is missing, corrupt, truncated, empty or not mono.
+    """
+    name = f"{path} (utterance {key})"
+    again = "fetch or make the file again, or remove the utterance"
+    try:
+        with soundfile.SoundFile(path) as file:
+            promised = file.frames
+            audio = file.read(dtype="float32", always_2d=True)
+            rate = file.samplerate
+    except soundfile.LibsndfileError as error:
+        if not Path(path).exists():
+            raise RecipeError(f"{name} is missing: {again}") from error
+        raise RecipeError(
+            f"{name} is corrupt ({error.error_string}): {again}"
+        ) from error
+    missing = max(missing_bytes(path), promised - len(audio))
+    if missing > 0:
+        raise RecipeError(f"{name} is truncated: {again}")
+    if audio.shape[1] != 1:
+        raise RecipeError(
+            f"{name} has {audio.shape[1]} channels: keep or mix down to one of them"
+        )
+    if not len(audio):
+        raise RecipeError(f"{name} holds no samples: {again}")
+    if not np.isfinite(audio).all():
+        raise RecipeError(f"{name} holds samples that are not numbers: {again}")
+    return audio[:, 0], rate
+
+
+def missing_bytes(path: str) -> int:
+    """How many bytes of samples a WAV file promises and lacks; 0 for other files.
+
+    libsndfile plays what is there and says nothing.
+    """
+    with open(path, "rb") as file:
+        size = file.seek(0, io.SEEK_END)
+        file.seek(0)
+        if file.read(12)[:4] != b"RIFF":
+            return 0
+        while len(header := file.read(8)) == 8:
+            length = int.from_bytes(header[4:], "little")
+            if header[:4] == b"data":
+                known = length < UNKNOWN_LENGTH
+                return max(0, file.tell() + length - size) if known else 0
+            # chunks begin at even offsets
+            file.seek(length + length % 2, io.SEEK_CUR)
+    return 0
+
+
+def save(path: Path, samples: np.ndarray, rate: int) -> None:
+    """Writes samples (N,) in [-1, 1] as 16 bits in the format of the suffix.
+
+    The scale is that of reading, so 16-bit audio comes through unchanged.
+    """
+    pcm = np.clip(np.rint(samples * 32768), -32768, 32767).astype(np.int16)
+    encoded = io.BytesIO()
+    soundfile.write(encoded, pcm, rate, subtype="PCM_16", format=path.suffix[1:])
+    # written by python, because libsndfile does not say that the disk is full
+    path.write_bytes(encoded.getvalue())

@@ -1,0 +1,160 @@
+"""What is finished stays finished: each step records what it was made from."""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.files import atomic_file
+
+
+@dataclass(frozen=True)
+class Step:
+    """One piece of work of a stage.
+
+    Attributes:
+        number: of the stage, as in asr.sh.
+        name: what people read.
+        work: makes the outputs, each whole or not at all.
+        outputs: what the work leaves; the record lies beside the first of them.
+        inputs: files whose content it depends on.
+        options: settings it depends on, by the name that people know.
+        audio: a wav.scp whose audio files it depends on, by their size and time.
+    """
+
+    number: int
+    name: str
+    work: Callable[[], None]
+    outputs: Sequence[Path]
+    inputs: Sequence[Path] = ()
+    options: dict[str, object] = field(default_factory=dict)
+    audio: Path | None = None
+
+    @property
+    def marker(self) -> Path:
+        first = self.outputs[0]
+        return first.parent / f".{first.name}.stage{self.number}"
+
+    def record(self) -> dict:
+        """What the outputs are made from: settings as text, files as hashes."""
+        for path in self.inputs:
+            if not path.is_file():
+                raise RecipeError(
+                    f"stage {self.number} ({self.name}) needs {path}, which is not "
+                    "there: run the stages before it, e.g. with --stage 1"
+                )
+        inputs = {str(path): digest(path) for path in self.inputs}
+        if self.audio:
+            inputs[f"audio in {self.audio}"] = digest_audio(self.audio)
+        options = {name: str(value) for name, value in self.options.items()}
+        return {"options": options, "inputs": inputs}
+
+
+def digest_audio(scp: Path) -> str:
+    """Hash of the names, sizes and times of the audio files in a wav.scp."""
+    result = hashlib.blake2b(digest_size=16)
+    for line in scp.read_text(encoding="utf-8").split("\n"):
+        path = line.partition(" ")[2].strip()
+        if os.path.exists(path):
+            found = os.stat(path)
+            result.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode())
+    return result.hexdigest()
+
+
+def digest(path: Path) -> str:
+    """Hash of a file's content."""
+    result = hashlib.blake2b(digest_size=16)
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            result.update(block)
+    return result.hexdigest()
+
+
+def say(message: str) -> None:
+    """Tells the user, with the time of day."""
+    print(f"[{time.strftime('%H:%M:%S')}] {message}", flush=True)
+
+
+def write(marker: Path, record: dict) -> None:
+    with atomic_file(marker) as file:
+        json.dump(record, file, indent=1, sort_keys=True)
+
+
+def read(marker: Path) -> dict | None:
+    """The record there, None where there is none (or a damaged one)."""
+    try:
+        return json.loads(marker.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def difference(old: dict, new: dict) -> str:
+    """Says in words what is not as it was, "" when nothing is."""
+    changes = []
+    for kind in ("options", "inputs"):
+        before, after = old.get(kind, {}), new[kind]
+        for name in sorted(before.keys() | after.keys()):
+            was, now = before.get(name), after.get(name)
+            if was == now:
+                continue
+            if kind == "inputs":
+                changes.append(f"{name} has changed")
+            else:
+                changes.append(f"{name} was {was or 'not set'}, is {now or 'not set'}")
+    more = f" and {len(changes) - 2} more changes" if len(changes) > 2 else ""
+    return ", ".join(changes[:2]) + more
+
+
+def outdated(step: Step, record: dict) -> str | None:
+    """Why the step must run: "" for the first time, None when it is finished."""
+    old = read(step.marker)
+    if old is None:
+        return ""
+    for path in step.outputs:
+        if not path.exists():
+            return f"{path} is gone"
+    return difference(old, record) or None
+
+
+def run(step: Step, force: bool = False) -> bool:
+    """Does a step unless it is finished and nothing it depends on has changed.
+
+    Args:
+        step: what to do.
+        force: do it again though it is finished.
+
+    Returns:
+        Whether work was done.
+
+    Raises:
+        RecipeError: an input is missing; whatever the work raises. Then no record is
+            left and the next run does the step again.
+    """
+    record = step.record()
+    why = outdated(step, record)
+    title = f"stage {step.number}: {step.name}"
+    if why is None and not force:
+        say(f"{title}: done before")
+        return False
+    say(f"{title}, again, as {why}" if why else title)
+    step.marker.unlink(missing_ok=True)
+    start = time.monotonic()
+    step.work()
+    write(step.marker, record)
+    seconds = time.monotonic() - start
+    if seconds >= 1:
+        say(f"  done in {timespan(seconds)}")
+    return True
+
+
+def timespan(seconds: float) -> str:
+    """3725 as "1 h 2 min", 75 as "1 min 15 s", 7.3 as "7 s"."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

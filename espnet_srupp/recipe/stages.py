@@ -1,0 +1,237 @@
+"""The stages of asr.sh: what each is made from, and who makes it."""
+
+from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+from espnet_srupp.recipe import (
+    audio,
+    config,
+    decoding,
+    packing,
+    pictures,
+    results,
+    scoring,
+    stage,
+    statistics,
+    tokens,
+    training,
+)
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.stage import Step, say
+
+DATA = Path("data")
+
+
+def prepare(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 1: the corpus as data directories."""
+    try:
+        corpus = import_module(f"espnet_srupp.recipe.corpora.{given.corpus}")
+    except ModuleNotFoundError as error:
+        raise RecipeError(f"--corpus {given.corpus}: {error}") from error
+    sets = [given.train_set, given.valid_set, *given.test_sets.split()]
+    archive = Path(given.archive) if given.archive else None
+    work = partial(corpus.prepare, DATA, Path("downloads"), archive)
+    outputs = [DATA / name for name in dict.fromkeys(sets)]
+    step = Step(1, f"data of {given.corpus}", work, outputs)
+    if archive:
+        step.options["archive"] = stage.digest(archive)
+    elif before := stage.read(step.marker):
+        # what was made from an archive stands when it is not named again
+        step.options.update(before["options"])
+    yield step
+
+
+def perturb(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 2: copies of the training set at other speeds."""
+    if not given.speeds:
+        return say("stage 2: no other speeds (--speed_perturb_factors)")
+    source, target = DATA / given.train_set, DATA / names.train_set
+    yield Step(
+        2,
+        f"speeds {given.speed_perturb_factors} of {source}",
+        partial(audio.perturb_speed, source, target, given.speeds, given.nj),
+        [target],
+        tables(source),
+        given.some("speed_perturb_factors"),
+        audio=source / "wav.scp",
+    )
+
+
+def format_sets(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 3: every file read once and written where that is needed."""
+    org = {
+        name: names.raw / "org" / name for name in (names.train_set, given.valid_set)
+    }
+    tests = {n: path for n, path in names.tests.items() if not n.startswith("org/")}
+    for name, target in {**org, **tests}.items():
+        source = DATA / name
+        yield Step(
+            3,
+            f"audio of {source}",
+            partial(
+                audio.format_audio,
+                *(source, target, given.rate, given.audio_format, given.nj),
+            ),
+            [target],
+            tables(source),
+            given.some("fs", "audio_format"),
+            audio=source / "wav.scp",
+        )
+
+
+def filter_sets(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 4: utterances too short or too long to train on left out."""
+    limits = given.some("min_wav_duration", "max_wav_duration")
+    for target in (names.train, names.valid):
+        source = names.raw / "org" / target.name
+        yield Step(
+            4,
+            f"lengths of {source}",
+            partial(audio.filter_length, source, target, given.rate, *limits.values()),
+            [target],
+            [*tables(source), source / "utt2num_samples"],
+            {**limits, **given.some("fs")},
+        )
+
+
+def make_tokens(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 5: the token list."""
+    text = names.train / "text"
+    settings = given.some("oov", "blank", "sos_eos")
+    if given.token_type == "bpe":
+        text = Path(given.bpe_train_text or text)
+        settings |= given.some("nbpe", "bpemode", "bpe_nlsyms", "bpe_char_cover")
+    yield Step(
+        5,
+        f"tokens of {text}",
+        partial(
+            tokens.train_tokens,
+            [text],
+            names.token_list.parent,
+            nlsyms=given.symbols,
+            **given.some("token_type", "nbpe", "bpemode", "bpe_char_cover"),
+            **given.some("oov", "blank", "sos_eos"),
+        ),
+        [names.token_list, *([names.bpemodel] if names.bpemodel else [])],
+        [text],
+        settings,
+    )
+
+
+def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 10: lengths, mean and variance."""
+    settings = statistics.settings(config.read(given.asr_config, given.asr_args))
+    yield Step(
+        10,
+        f"statistics in {names.stats}",
+        partial(statistics.collect, given, names),
+        statistics.outputs(given, names),
+        [*dumped(names), names.token_list],
+        {**settings, **given.some("fs")},
+    )
+
+
+def train_model(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 11: training."""
+    settings = config.read(given.asr_config, given.asr_args)
+    settings |= given.some("fs", "feats_normalize", "pretrained_model")
+    shapes = statistics.outputs(given, names)[1:]
+    step = Step(
+        11,
+        f"training of {names.exp}",
+        lambda: training.train(given, names, step.record()),
+        [names.exp / "config.yaml"],
+        [*dumped(names), names.token_list, *shapes],
+        settings,
+    )
+    yield step
+
+
+def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 12: beam search."""
+    model = decoding.model_file(given, names)
+    settings = config.read(given.inference_config, given.inference_args)
+    for name, source in names.tests.items():
+        target = names.decoding / name
+        yield Step(
+            12,
+            f"decoding of {source} into {target}",
+            partial(decoding.decode, given, names, name),
+            [target / result for result in decoding.RESULTS],
+            [source / "wav.scp", model, names.exp / "config.yaml"],
+            settings,
+        )
+
+
+def score_sets(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 13: error rates, pictures and RESULTS.md."""
+    for name, source in names.tests.items():
+        target = names.decoding / name
+        yield Step(
+            13,
+            f"scoring of {target}",
+            partial(scoring.score_set, given, names, name),
+            [target / f"score_{kind}" for kind in scoring.kinds(names)],
+            [source / "text", source / "utt2spk", target / "text"],
+            given.some("score_opts"),
+        )
+    model = decoding.model_file(given, names)
+    yield Step(
+        13,
+        f"pictures in {names.exp / 'images'}",
+        partial(pictures.draw, given, names, model),
+        [names.exp / "images" / "attention.png"],
+        [model, names.exp / "config.yaml"],
+    )
+    tables = [path for kind in results.KINDS for path in results.found(names.exp, kind)]
+    yield Step(
+        13,
+        f"{names.exp / 'RESULTS.md'}",
+        partial(results.write, names.exp),
+        [names.exp / "RESULTS.md"],
+        [*tables, names.exp / "probe" / "model.json"],
+    )
+    say(f"results in {names.exp / 'RESULTS.md'}\n\n{results.block(names.exp, 'wer')}")
+
+
+def pack_model(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 14: a file to hand on."""
+    model, target = decoding.model_file(given, names), packing.target(given, names)
+    settings, files = names.exp / "config.yaml", packing.extras(given, names)
+    yield Step(
+        14,
+        f"packing into {target}",
+        partial(packing.pack_model, settings, model, files, target),
+        [target],
+        [settings, model, *files],
+    )
+
+
+def tables(directory: Path) -> list[Path]:
+    """The files of a data directory."""
+    names = ("wav.scp", "text", "utt2spk", "segments")
+    found = [directory / name for name in names]
+    return [path for path in found if path.name != "segments" or path.exists()]
+
+
+def dumped(names: Layout) -> list[Path]:
+    """The files that ESPnet reads for statistics and training."""
+    return [d / n for d in (names.train, names.valid) for n in ("wav.scp", "text")]
+
+
+STAGES = {
+    1: prepare,
+    2: perturb,
+    3: format_sets,
+    4: filter_sets,
+    5: make_tokens,
+    10: collect_statistics,
+    11: train_model,
+    12: decode_sets,
+    13: score_sets,
+    14: pack_model,
+}

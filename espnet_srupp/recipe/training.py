@@ -1,0 +1,184 @@
+"""Stage 11: ESPnet's training, shown epoch by epoch, continued after an interrupt."""
+
+import re
+import shutil
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from espnet_srupp.recipe import commands, epochs, pictures, process, stage
+from espnet_srupp.recipe.epochs import Epoch
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.options import Options, cores
+from espnet_srupp.recipe.process import Job
+from espnet_srupp.recipe.stage import say, timespan
+
+# a training goes on when these change; with anything else it is another training
+CONTINUES = ("max_epoch", "patience", "num_workers", "log_interval", "num_att_plot")
+# what the training depends on, and our copy of ESPnet's checkpoint
+BEGUN, SAVED = ".training", ".checkpoint.pth"
+# an epoch that is longer shows how far it is
+QUIET_SECONDS = 30
+
+
+def train(options: Options, names: Layout, record: dict) -> None:
+    """Trains, or continues from ESPnet's last complete epoch.
+
+    Args:
+        options, names: of the recipe.
+        record: what the training depends on, see `stage.Step.record`. Where the folder
+            holds a training that depended on something else, or with --force true, it
+            is kept under another name and the training starts anew.
+
+    Raises:
+        RecipeError: there is no such GPU, ESPnet failed, or no gradient was finite.
+    """
+    exp = names.exp
+    ngpu = gpus(options)
+    begun = stage.read(exp / BEGUN)
+    if exp.exists() and (options.force or begun and restarts(begun, record)):
+        say(f"  the earlier training is kept as {put_aside(exp)}")
+    restore(exp)
+    stage.write(exp / BEGUN, {**record, "machine": machine(ngpu)})
+    view = View(exp / "train.log")
+    place = f"{ngpu} GPU{'s' * (ngpu > 1)}" if ngpu else "the CPU"
+    say(f"  ESPnet is starting on {place}, log: {view.log}")
+    job = Job(commands.training(options, names, ngpu), view.log)
+    process.run([job], options.python, view.update, append=True)
+    if view.broken:
+        raise RecipeError(
+            f"no step of epoch {view.epoch} had a finite gradient, so ESPnet stopped: "
+            f"lower the learning rate in {options.asr_config} (log: {view.log})"
+        )
+    (exp / SAVED).unlink(missing_ok=True)
+    pictures.training_curves(exp)
+
+
+def gpus(options: Options) -> int:
+    """The number of GPUs to train on, by default 1 where there is one."""
+    import torch
+
+    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if options.ngpu > found:
+        raise RecipeError(
+            f"--ngpu {options.ngpu}: torch finds {found or 'no'} GPU here: give --ngpu "
+            f"{found}"
+        )
+    return min(found, 1) if options.ngpu < 0 else options.ngpu
+
+
+def machine(ngpu: int) -> str:
+    """The hardware that trains, in words."""
+    if ngpu:
+        import torch
+
+        return f"{ngpu} x {torch.cuda.get_device_name(0)}"
+    cpuinfo = Path("/proc/cpuinfo")
+    text = cpuinfo.read_text() if cpuinfo.exists() else ""
+    found = re.search(r"model name\s*: (.+)", text)
+    return f"{cores()} cores" + (f" of {found[1]}" if found else "")
+
+
+def restarts(begun: dict, record: dict) -> bool:
+    return bool(stage.difference(lasting(begun), lasting(record)))
+
+
+def lasting(record: Mapping) -> dict:
+    """A record without the settings that a training can change on its way."""
+    kept = {k: v for k, v in record["options"].items() if k not in CONTINUES}
+    return {"options": kept, "inputs": record["inputs"]}
+
+
+def put_aside(exp: Path) -> Path:
+    number = 1
+    while (other := exp.with_name(f"{exp.name}.{number}")).exists():
+        number += 1
+    return exp.rename(other)
+
+
+def save(exp: Path) -> None:
+    """Keeps the checkpoint of the last complete epoch.
+
+    ESPnet overwrites its own in place, so one interrupted there would be lost.
+    """
+    copy = exp / f"{SAVED}.partial"
+    shutil.copyfile(exp / "checkpoint.pth", copy)
+    # not if ESPnet has meanwhile begun to write the next one
+    if zipfile.is_zipfile(copy):
+        copy.replace(exp / SAVED)
+
+
+def restore(exp: Path) -> None:
+    """Puts the checkpoint of the last complete epoch where ESPnet looks for it."""
+    checkpoint = exp / "checkpoint.pth"
+    if (exp / SAVED).exists():
+        shutil.copyfile(exp / SAVED, checkpoint)
+    elif checkpoint.exists() and not zipfile.is_zipfile(checkpoint):
+        say(f"  {checkpoint} is damaged: the training starts anew")
+        checkpoint.unlink()
+
+
+class View:
+    """Follows the log of a training and tells the user how it goes."""
+
+    def __init__(self, log: Path):
+        self.log = log
+        self.offset = log.stat().st_size if log.exists() else 0
+        self.epoch = self.epochs = self.batches = 0
+        self.seconds: list[float] = []
+        self.told = time.monotonic()
+        self.broken = False
+
+    def update(self) -> None:
+        """Reads what is new in the log."""
+        for line in self.lines():
+            self.read(line)
+
+    def lines(self) -> Iterator[str]:
+        with open(self.log, "rb") as file:
+            file.seek(self.offset)
+            text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        yield from whole.decode("utf-8", "replace").splitlines()
+
+    def read(self, line: str) -> None:
+        if found := re.search(r"Total Number of model parameters: ([\d.]+ \w)", line):
+            self.tell(f"the model has {found[1]} parameters")
+        elif found := re.search(r"was resumed using (\S+)", line):
+            self.tell(f"continuing from {found[1]}")
+        elif found := re.search(r"\[train\].* N-batch=(\d+)", line):
+            self.batches = int(found[1])
+        elif found := re.search(r"(\d+)/(\d+)epoch started", line):
+            self.epoch, self.epochs = int(found[1]), int(found[2])
+        elif found := re.search(r"epoch:train:\d+-(\d+)batch: .*\bloss=([^,]+)", line):
+            self.within(int(found[1]), found[2])
+        elif epoch := epochs.parse(line):
+            self.finished(epoch)
+        elif "best model has been updated" in line or "no improvements" in line:
+            save(self.log.parent)
+        elif "gradients at all steps are invalid" in line:
+            self.broken = True
+
+    def within(self, batch: int, loss: str) -> None:
+        if time.monotonic() - self.told > QUIET_SECONDS:
+            self.tell(f"epoch {self.epoch}: batch {batch}/{self.batches}, loss {loss}")
+
+    def finished(self, epoch: Epoch) -> None:
+        self.seconds.append(epoch.seconds)
+        left = (self.epochs - epoch.number) * sum(self.seconds) / len(self.seconds)
+        shown = [
+            ("train loss", epoch.train.get("loss")),
+            ("valid loss", epoch.valid.get("loss")),
+            ("acc", epoch.valid.get("acc")),
+            ("CER of CTC", epoch.valid.get("cer_ctc")),
+        ]
+        values = [f"{name} {value:.3g}" for name, value in shown if value is not None]
+        times = [timespan(epoch.seconds), f"{timespan(left)} left"]
+        self.tell(f"epoch {epoch.number}/{self.epochs}: {', '.join(values + times)}")
+
+    def tell(self, message: str) -> None:
+        self.told = time.monotonic()
+        say(f"  {message}")

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# AN4 as ESPnet's egs2/an4 splits and scores it, without a language model.
+# For the Conformer: --asr_config conf/train_asr_conformer.yaml; --help lists all options.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")"
+# shellcheck source=../../path.sh source-path=SCRIPTDIR
+. ../../path.sh
+
+exec python3 -m espnet_srupp.recipe.asr \
+    --corpus an4 \
+    --lang en \
+    --train_set train_nodev \
+    --valid_set train_dev \
+    --test_sets "train_dev test" \
+    --speed_perturb_factors "0.9 1.0 1.1" \
+    --token_type bpe \
+    --nbpe 30 \
+    --asr_config conf/train_asr_srupp.yaml \
+    --inference_config conf/decode_asr.yaml \
+    "$@"
