@@ -33,6 +33,7 @@ setup(
         "cuda12": ["cupy-cuda12x"],
         "cuda13": ["cupy-cuda13x"],
         "recipes": [
+            "editdistance",
             "espeakng-loader",
             "jiwer",
             "lhotse",

@@ -36,6 +36,13 @@ def main(words: Sequence[str] | None = None) -> int:
     except RecipeError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except ModuleNotFoundError as error:
+        print(
+            f"error: {sys.executable} has no module {error.name}: install with "
+            "pip install 'espnet_srupp[recipes]'",
+            file=sys.stderr,
+        )
+        return 1
     except KeyboardInterrupt:
         print(
             "interrupted: finished work is kept, the same command goes on from there",

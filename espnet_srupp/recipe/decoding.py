@@ -119,7 +119,8 @@ def merge(parts: list[Path], wanted: dict[str, str], target: Path) -> None:
         for line in part.read_text("utf-8").rstrip("\n").split("\n"):
             utterance, _, value = line.partition(" ")
             if utterance in found or utterance not in wanted:
-                raise RecipeError(f"{part}: {utterance} came out of decoding twice")
+                how = "twice" if utterance in found else "unasked"
+                raise RecipeError(f"{part}: {utterance} came out of decoding {how}")
             found[utterance] = value
     for utterance in wanted.keys() - found.keys():
         raise RecipeError(

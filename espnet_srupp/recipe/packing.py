@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from espnet2.main_funcs.pack_funcs import pack
@@ -35,12 +36,13 @@ def pack_model(config: Path, model: Path, files: Sequence[Path], path: Path) -> 
     # the suffix tells ESPnet the kind of archive
     partial = path.with_name(f".partial_{path.name}")
     try:
-        pack(
-            files={"asr_model_file": model},
-            yaml_files={"asr_train_config": config},
-            option=files,
-            outpath=partial,
-        )
+        with open(path.with_suffix(".log"), "w") as log, redirect_stdout(log):
+            pack(
+                files={"asr_model_file": model},
+                yaml_files={"asr_train_config": config},
+                option=files,
+                outpath=partial,
+            )
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)

@@ -76,26 +76,27 @@ def draw(options: Options, names: Layout, model: Path) -> None:
     source = list(names.tests.values())[-1]
     samples = read_table(source / "utt2num_samples")
     utterance = sorted(samples, key=lambda u: int(samples[u]))[len(samples) // 2]
+    transcript = read_table(source / "text")[utterance]
     directory = names.exp / "probe"
     words = [
         *("-m", "espnet_srupp.recipe.probe", "--output", str(directory)),
         *("--asr_train_config", str(names.exp / "config.yaml")),
         *("--asr_model_file", str(model)),
         *("--wav", read_table(source / "wav.scp")[utterance]),
-        *("--text", read_table(source / "text")[utterance]),
+        *("--text", transcript),
     ]
     process.run([Job(words, directory / "probe.log")], options.python)
     target = names.exp / "images" / "attention.png"
-    attention(directory / "attention.npz", target, utterance)
+    attention(directory / "attention.npz", target, utterance, transcript)
 
 
-def attention(probe: Path, target: Path, utterance: str) -> Path:
+def attention(probe: Path, target: Path, utterance: str, transcript: str) -> Path:
     """Draws one utterance: features, the encoder's and the decoder's last attention.
 
     Args:
         probe: what `probe.py` wrote.
         target: the PNG file to make.
-        utterance: its id, for the title.
+        utterance, transcript: for the title.
     """
     with np.load(probe) as data:
         features, tokens = data["features"], list(data["tokens"])
@@ -117,7 +118,7 @@ def attention(probe: Path, target: Path, utterance: str) -> Path:
             axes.set_yticks(range(len(tokens)), tokens, fontsize=7)
             axes.invert_yaxis()
     rows[-1].set_xlabel("time (s)")
-    figure.suptitle(f"{utterance}: {''.join(tokens).replace('▁', ' ').strip()}")
+    figure.suptitle(f"{utterance}: {transcript}")
     return save(figure, target)
 
 
@@ -126,9 +127,10 @@ def image(axes, values, seconds: float, title: str, label: str, colours: str) ->
     rows = len(values)
     # a few large weights would leave all others dark
     top = np.quantile(values, 0.995)
+    bottom = None if values.min() < 0 else 0
     extent = (0, seconds, -0.5, rows - 0.5)
     shown = {"aspect": "auto", "origin": "lower", "interpolation": "nearest"}
-    axes.imshow(values, extent=extent, cmap=colours, vmax=top, **shown)
+    axes.imshow(values, extent=extent, cmap=colours, vmin=bottom, vmax=top, **shown)
     axes.set_title(title, fontsize=10)
     axes.set_ylabel(label)
 

@@ -5,16 +5,17 @@ usage: python3 -m espnet_srupp.run -m espnet_srupp.recipe.probe --help
 
 import argparse
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 import soundfile
 import torch
 from espnet2.main_funcs.calculate_all_attentions import calculate_all_attentions
-from espnet2.tasks.asr import ASRTask
 from torch import Tensor, nn
 
-from espnet_srupp.attention import SRUppAttention, attend
+from espnet_srupp.attention import SRUppAttention
+from espnet_srupp.task import ASRTask
 
 
 def main() -> None:
@@ -33,7 +34,9 @@ def main() -> None:
     preprocess = ASRTask.build_preprocess_fn(config, train=False)
     ids = preprocess("probe", {"speech": speech, "text": given.text})["text"]
     arrays = attentions(model.eval(), speech, ids)
-    arrays["tokens"] = np.array([config.token_list[i] for i in ids])
+    # the decoder's steps: each predicts one of these
+    steps = [*(config.token_list[i] for i in ids), "<eos>"]
+    arrays["tokens"] = np.array([token.replace("▁", "_") for token in steps])
     arrays["seconds"] = np.array(len(speech) / rate)
     given.output.mkdir(parents=True, exist_ok=True)
     np.savez(given.output / "attention.npz", **arrays)
@@ -78,8 +81,8 @@ def recorder(found: dict[str, Tensor], name: str):
     def hook(module: SRUppAttention, inputs: tuple) -> None:
         q = module.query(inputs[0])  # (T, 1, d')
         q, k = module.split(q), module.split(module.key(q))
-        # attention over unit vectors is its own weights
-        found[name] = attend(q, k, torch.eye(q.shape[2]).expand(*q.shape[:3], -1))[0]
+        scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+        found[name] = scores.softmax(-1)[0]
 
     return hook
 

@@ -235,10 +235,8 @@ def alignment(
         columns += zip(ref, hyp, [MARKS[chunk.type]] * size, strict=True)
     widths = [max(map(len, column)) for column in columns]
     lines = [
-        f"{label}:  "
-        + " ".join(
-            f"{column[i]:<{w}}" for column, w in zip(columns, widths, strict=True)
-        )
+        f"{label + ':':<6}"
+        + " ".join(f"{column[i]:<{w}}" for column, w in zip(columns, widths, strict=True))
         for i, label in enumerate(("REF", "HYP", "Eval"))
     ]
     scores = f"{counts.correct} {counts.substituted} {counts.deleted} {counts.inserted}"

@@ -91,11 +91,16 @@ def filter_sets(given: Options, names: Layout) -> Iterator[Step]:
         yield Step(
             4,
             f"lengths of {source}",
-            partial(audio.filter_length, source, target, given.rate, *limits.values()),
+            partial(filter_set, source, target, given.rate, *limits.values()),
             [target],
             [*tables(source), source / "utt2num_samples"],
             {**limits, **given.some("fs")},
         )
+
+
+def filter_set(source: Path, target: Path, *limits: float) -> None:
+    if dropped := audio.filter_length(source, target, *limits):
+        say(f"  {dropped} left out for their length, see {target / 'dropped'}")
 
 
 def make_tokens(given: Options, names: Layout) -> Iterator[Step]:

@@ -39,13 +39,13 @@ VARIANTS = {
     "train": [
         *("m1", "m2", "m4", "m5", "m7", "m8", "f1", "Alex", "Andy", "Annie"),
         *("Denis", "Gene", "Henrique", "Hugo", "Jacky", "Lee", "Mario", "Michael"),
-        *("Mike", "adam", "anika", "antonio", "aunty", "benjamin", "boris", "edward2"),
+        *("Mike", "adam", "anika", "antonio", "aunty", "benjamin", "zac", "edward2"),
         *("david", "ed", "edward", "iven", "iven2", "john", "kaukovalta", "klatt"),
         *("klatt2", "klatt3", "linda", "marcelo", "max", "michel", "norbert"),
         *("pablo", "paul", "pedro", "rob", "robert", "shelby", "steph"),
     ],
     "dev": ["m6", "belinda", "ian", "gustave"],
-    "test": ["m3", "f4", "miguel", "quincy", "zac", "travis"],
+    "test": ["m3", "f4", "miguel", "quincy", "boris", "travis"],
 }
 
 PATTERNS = [

@@ -1,0 +1,254 @@
+"""Stages 2 to 4: the samples are right, and each bad file is named."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_srupp.recipe import audio, datadir, sound
+from espnet_srupp.recipe.datadir import DataDir
+from espnet_srupp.recipe.errors import RecipeError
+
+FS = 16000
+
+
+def tone(seconds, hertz=440.0, rate=FS):
+    return 0.5 * np.sin(2 * np.pi * hertz * np.arange(round(seconds * rate)) / rate)
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    """A set of four WAV files of 1.0, 1.1, 1.2 and 1.3 s by two speakers."""
+    monkeypatch.chdir(tmp_path)
+    Path("wav").mkdir()
+    data = DataDir({}, {}, {})
+    for number in range(4):
+        name = f"s{number // 2}-u{number}"
+        data.wav[name] = f"wav/{name}.wav"
+        data.text[name], data.utt2spk[name] = "HELLO", name[:2]
+        soundfile.write(data.wav[name], tone(1 + number / 10), FS)
+    datadir.write(data, Path("data/set"))
+    return Path("data/set")
+
+
+def peak_hertz(samples, rate=FS):
+    return np.abs(np.fft.rfft(samples)).argmax() * rate / len(samples)
+
+
+# stage 2
+
+
+def test_perturbed_speed_changes_tempo_and_pitch_together(source):
+    audio.perturb_speed(source, Path("data/set_sp"), [0.9, 1.0, 1.1], nj=2)
+    data = datadir.read(Path("data/set_sp"))
+    assert len(data.text) == 12
+    assert data.utt2spk["sp0.9-s0-u0"] == "sp0.9-s0"
+    assert data.wav["s0-u0"] == "wav/s0-u0.wav"
+    for factor in (0.9, 1.1):
+        samples, rate = sound.load(data.wav[f"sp{factor}-s0-u0"], "")
+        assert rate == FS
+        assert len(samples) == pytest.approx(FS / factor, abs=1)
+        assert peak_hertz(samples) == pytest.approx(440 * factor, abs=1)
+        assert np.abs(samples[2000:-2000]).max() == pytest.approx(0.5, abs=0.01)
+
+
+def test_perturbed_speed_cuts_segments(source):
+    data = DataDir(
+        {"r": "wav/s1-u3.wav"},
+        {"s-a": "A", "s-b": "B"},
+        {"s-a": "s", "s-b": "s"},
+        {"s-a": ("r", 0.0, 0.5), "s-b": ("r", 0.5, 1.25)},
+    )
+    datadir.write(data, Path("data/cut"))
+    audio.perturb_speed(Path("data/cut"), Path("data/cut_sp"), [1.0, 2.0], nj=1)
+    made = datadir.read(Path("data/cut_sp"))
+    lengths = {u: len(sound.load(path, u)[0]) for u, path in made.wav.items()}
+    assert made.segments is None
+    assert lengths == {"s-a": 8000, "s-b": 12000, "sp2-s-a": 4000, "sp2-s-b": 6000}
+
+
+@pytest.mark.parametrize(
+    "factors", [[0.9, 0.9], [0.0], [-1.0], [float("nan")], [float("inf")]], ids=str
+)
+def test_unusable_factors_are_named(source, factors):
+    with pytest.raises(RecipeError, match=f"'.*{factors[0]:g}' is not a list"):
+        audio.perturb_speed(source, Path("data/set_sp"), factors, nj=1)
+
+
+# stage 3
+
+
+def test_formatting_converts_without_loss_and_counts_samples(source):
+    audio.format_audio(source, Path("dump/set"), FS, "flac", nj=2)
+    before, after = datadir.read(source), datadir.read(Path("dump/set"))
+    assert after.text == before.text and after.utt2spk == before.utt2spk
+    for utterance, path in after.wav.items():
+        assert path.startswith("dump/set/data/") and path.endswith(".flac")
+        old, _ = soundfile.read(before.wav[utterance], dtype="int16")
+        new, _ = soundfile.read(path, dtype="int16")
+        np.testing.assert_array_equal(new, old)
+    counts = datadir.read_table(Path("dump/set/utt2num_samples"))
+    assert list(counts.values()) == ["16000", "17600", "19200", "20800"]
+    assert Path("dump/set/feats_type").read_text() == "raw\n"
+
+
+def test_formatting_leaves_audio_of_the_wanted_format_where_it_lies(source):
+    audio.format_audio(source, Path("dump/set"), FS, "wav", nj=1)
+    assert datadir.read(Path("dump/set")).wav == datadir.read(source).wav
+    assert not Path("dump/set/data").exists()
+
+
+def test_formatting_cuts_segments_at_their_samples(source):
+    data = DataDir(
+        {"r": "wav/s1-u3.wav"}, {"a": "A"}, {"a": "s"}, {"a": ("r", 0.25, 1.0)}
+    )
+    datadir.write(data, Path("data/cut"))
+    audio.format_audio(Path("data/cut"), Path("dump/cut"), FS, "wav", nj=1)
+    made = datadir.read(Path("dump/cut"))
+    expected, _ = soundfile.read("wav/s1-u3.wav", dtype="int16")
+    cut, _ = soundfile.read(made.wav["a"], dtype="int16")
+    np.testing.assert_array_equal(cut, expected[4000:16000])
+    assert made.segments is None
+
+
+def test_a_segment_after_the_end_is_named(source):
+    data = DataDir({"r": "wav/s0-u0.wav"}, {"a": "A"}, {"a": "s"}, {"a": ("r", 0, 2)})
+    datadir.write(data, Path("data/cut"))
+    with pytest.raises(RecipeError, match=r"ends at 1.000 s, before.*segment a at 2.0"):
+        audio.format_audio(Path("data/cut"), Path("dump/cut"), FS, "wav", nj=1)
+
+
+def truncated_wav(path):
+    data = Path("wav/s0-u1.wav").read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+
+
+def truncated_flac(path):
+    soundfile.write(path, np.random.default_rng(0).uniform(-0.5, 0.5, FS), FS)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+
+
+def corrupt_flac(path):
+    soundfile.write(path, np.random.default_rng(0).uniform(-0.5, 0.5, FS), FS)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 500] = bytes(500)
+    path.write_bytes(data)
+
+
+BAD = {
+    "missing": ("wav", lambda path: None, "is missing"),
+    "no audio": ("wav", lambda path: path.write_text("<html>"), "is corrupt"),
+    "no bytes": ("wav", lambda path: path.touch(), "is corrupt"),
+    "folder": ("wav", lambda path: path.mkdir(), "is corrupt"),
+    "truncated wav": ("wav", truncated_wav, "is truncated"),
+    "truncated flac": ("flac", truncated_flac, "is (truncated|corrupt)"),
+    "corrupt flac": ("flac", corrupt_flac, "is (truncated|corrupt)"),
+    "no samples": (
+        "wav",
+        lambda p: soundfile.write(p, tone(0), FS),
+        "holds no samples",
+    ),
+    "stereo": (
+        "wav",
+        lambda path: soundfile.write(path, np.zeros((FS, 2)), FS),
+        "has 2 channels",
+    ),
+    "rate": (
+        "wav",
+        lambda path: soundfile.write(path, tone(1, rate=8000), 8000),
+        "is sampled at 8000 Hz, not at 16000 Hz: resample it, or give --fs 8000",
+    ),
+    "not a number": (
+        "wav",
+        lambda path: soundfile.write(path, np.full(FS, np.nan), FS, subtype="FLOAT"),
+        "holds samples that are not numbers",
+    ),
+}
+
+
+@pytest.mark.parametrize("suffix, spoil, message", BAD.values(), ids=BAD)
+def test_bad_audio_is_named_and_leaves_nothing(source, suffix, spoil, message):
+    data = datadir.read(source)
+    data.wav["s0-u1"] = f"wav/bad.{suffix}"
+    spoil(Path(data.wav["s0-u1"]))
+    datadir.write(data, source)
+    with pytest.raises(RecipeError, match=rf"wav/bad.* \(utterance s0-u1\) {message}"):
+        audio.format_audio(source, Path("dump/set"), FS, suffix, nj=2)
+    assert os.listdir("dump") == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no /dev/full")
+def test_a_full_disk_in_a_process_is_named_and_leaves_nothing(source, monkeypatch):
+    # the processes are forked, and find the device in place of each file
+    monkeypatch.setattr(
+        Path, "write_bytes", lambda path, data: open("/dev/full", "wb").write(data)
+    )
+    with pytest.raises(RecipeError, match="no space left .* writing dump/set"):
+        audio.format_audio(source, Path("dump/set"), FS, "flac", nj=2)
+    assert os.listdir("dump") == []
+
+
+INTERRUPTED = """
+import time
+from pathlib import Path
+from espnet_srupp.recipe import audio, sound
+def slow(path, samples, rate):
+    time.sleep(0.3)
+    path.touch()
+sound.save = slow
+audio.format_audio(Path("data/set"), Path("dump/set"), 16000, "flac", 2)
+"""
+
+
+def test_an_interrupt_leaves_nothing_half_written_and_no_process(source):
+    Path("stage.py").write_text(INTERRUPTED)
+    process = subprocess.Popen(
+        [sys.executable, "stage.py"],
+        env={**os.environ, "PYTHONPATH": str(Path(audio.__file__).parents[2])},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 30
+    while not list(Path("dump").glob(".set.partial/data/*/*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    # as a terminal does it: to all processes of the group
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert errors.count("Traceback") == 1 and "KeyboardInterrupt" in errors
+    assert os.listdir("dump") == []
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+
+
+# stage 4
+
+
+def test_the_length_filter_drops_as_asr_sh_does_and_lists_what(source):
+    audio.format_audio(source, Path("dump/org/set"), FS, "wav", nj=1)
+    # the bounds themselves are out: 1.0 and 1.3 s go, 1.1 and 1.2 s stay
+    dropped = audio.filter_length(
+        Path("dump/org/set"), Path("dump/set"), FS, min_seconds=1.0, max_seconds=1.3
+    )
+    assert dropped == 2
+    assert Path("dump/set/dropped").read_text() == "s0-u0 1.000\ns1-u3 1.300\n"
+    assert list(datadir.read(Path("dump/set")).text) == ["s0-u1", "s1-u2"]
+    samples = Path("dump/set/utt2num_samples").read_text()
+    assert samples == "s0-u1 17600\ns1-u2 19200\n"
+    assert Path("dump/set/feats_type").read_text() == "raw\n"
+
+
+def test_a_filter_that_leaves_nothing_is_refused(source):
+    audio.format_audio(source, Path("dump/org/set"), FS, "wav", nj=1)
+    with pytest.raises(RecipeError, match="no utterance is longer than 5 s.*--min_wav"):
+        audio.filter_length(Path("dump/org/set"), Path("dump/set"), FS, 5, 20)
+    assert os.listdir("dump") == ["org"]

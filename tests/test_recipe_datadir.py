@@ -1,0 +1,118 @@
+"""A data directory is read back as written, and each fault in it is named."""
+
+import os
+
+import pytest
+
+from espnet_srupp.recipe import datadir
+from espnet_srupp.recipe.datadir import DataDir
+from espnet_srupp.recipe.errors import RecipeError
+
+GOOD = {
+    "wav.scp": "a-1 wav/with a blank.wav\nb-1 b.wav\n",
+    "text": "a-1 HELLO WORLD\nb-1 ÜBER  ALL\n",
+    "utt2spk": "a-1 a\nb-1 b\n",
+}
+FAULTS = {
+    "no file": ("text", None, r"text is missing.*--stage 1"),
+    "empty file": ("text", "", r"text is empty"),
+    "empty line": ("text", "a-1 A\n\nb-1 B\n", r"text line 2 is empty"),
+    "empty transcript": ("text", "a-1 A\nb-1\n", r"text line 2: b-1 has an empty tran"),
+    "blank transcript": ("text", "a-1 A\nb-1  \n", r"text line 2: b-1 has an empty tr"),
+    "no path": ("wav.scp", "a-1 a\nb-1\n", r"wav.scp line 2: b-1 has nothing after it"),
+    "twice": ("text", "a-1 A\na-1 A\nb-1 B\n", r"text line 2: a-1 is there twice"),
+    "unsorted": (
+        "text",
+        "b-1 B\na-1 A\n",
+        r"text line 2: a-1 comes after b-1.*LC_ALL=C",
+    ),
+    "latin 1": ("text", b"a-1 A\nb-1 \xdc\n", r"text line 2 is not UTF-8"),
+    "command": ("wav.scp", "a-1 a\nb-1 x b |\n", r"wav.scp line 2: b-1 is a command"),
+    "no text": ("text", "a-1 A\n", r"b-1 is in wav.scp and not in text"),
+    "no audio": ("wav.scp", "a-1 a\n", r"b-1 is in text and not in wav.scp"),
+    "no speaker": ("utt2spk", "b-1 b\n", r"a-1 is in wav.scp and not in utt2spk"),
+    "slash": ("utt2spk", "a-1 a\nb-1 ../b\n", r"the id '../b' .* holds a .*slash"),
+    "bad segment": (
+        "segments",
+        "a-1 a-1 0\nb-1 b-1 0 1\n",
+        r"segments line 1: 'a-1 0'",
+    ),
+    "bad time": (
+        "segments",
+        "a-1 a-1 0 x\nb-1 b-1 0 1\n",
+        r"segments line 1: 'a-1 0 x'",
+    ),
+    "no recording": (
+        "segments",
+        "a-1 c 0 1\nb-1 b-1 0 1\n",
+        r"a-1 lies in c, which is",
+    ),
+    "no length": (
+        "segments",
+        "a-1 a-1 2 2\nb-1 b-1 0 1\n",
+        r"a-1 goes from 2.0 to 2.0",
+    ),
+    "unsegmented": ("segments", "a-1 a-1 0 1\n", r"b-1 is in text and not in segments"),
+}
+
+
+def write_raw(directory, files):
+    directory.mkdir()
+    for name, content in files.items():
+        content = content if isinstance(content, bytes) else content.encode()
+        (directory / name).write_bytes(content)
+
+
+def test_reads_what_kaldi_writes(tmp_path):
+    write_raw(tmp_path / "set", GOOD)
+    data = datadir.read(tmp_path / "set")
+    assert data.wav == {"a-1": "wav/with a blank.wav", "b-1": "b.wav"}
+    assert data.text == {"a-1": "HELLO WORLD", "b-1": "ÜBER  ALL"}
+    assert data.utt2spk == {"a-1": "a", "b-1": "b"}
+    assert data.segments is None
+
+
+def test_reads_back_what_it_writes_sorted_in_the_c_locale(tmp_path):
+    # in other locales than C, upper case and non-letters sort elsewhere
+    order = ["A-b", "A_b", "Z", "a", "a-b", "ab", "é", "語"]
+    names = order[::-1]
+    data = DataDir(
+        {"r2": "r 2.wav", "r1": "r1.wav"},
+        {name: name.upper() for name in names},
+        {name: "s" for name in names},
+        {name: ("r1", 0.1 + 0.2, 1e3) for name in names},
+    )
+    datadir.write(data, tmp_path / "set")
+    assert datadir.read(tmp_path / "set") == data
+    text = (tmp_path / "set/text").read_text(encoding="utf-8").splitlines()
+    assert [line.split()[0] for line in text] == order
+    assert (tmp_path / "set/spk2utt").read_text() == f"s {' '.join(order)}\n"
+
+
+@pytest.mark.parametrize("name, content, message", FAULTS.values(), ids=FAULTS)
+def test_reading_names_file_and_culprit(tmp_path, name, content, message):
+    files = {**GOOD, name: content}
+    if content is None:
+        del files[name]
+    write_raw(tmp_path / "set", files)
+    with pytest.raises(RecipeError, match=message):
+        datadir.read(tmp_path / "set")
+
+
+def test_a_missing_directory_is_named(tmp_path):
+    with pytest.raises(RecipeError, match="set is missing: make it with stage 1"):
+        datadir.read(tmp_path / "set")
+
+
+@pytest.mark.parametrize("name", ["a b", "a\u3000b", "", "a/b"])
+def test_an_id_that_the_files_cannot_hold_is_refused(tmp_path, name):
+    data = DataDir({name: "x.wav"}, {name: "X"}, {name: "s"})
+    with pytest.raises(RecipeError, match=f"the id '{name}'"):
+        datadir.write(data, tmp_path / "set")
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_empty_transcript_is_not_written(tmp_path):
+    data = DataDir({"a": "x.wav"}, {"a": " "}, {"a": "s"})
+    with pytest.raises(RecipeError, match="a has an empty transcript"):
+        datadir.write(data, tmp_path / "set")

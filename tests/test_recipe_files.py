@@ -1,0 +1,101 @@
+"""Files and directories appear whole or not at all."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.files import atomic_dir, atomic_file
+
+FAULTS = [KeyboardInterrupt, RecipeError, ValueError]
+
+
+def test_a_file_appears_with_its_content_only_after_the_block(tmp_path):
+    path = tmp_path / "new" / "file"
+    with atomic_file(path) as file:
+        file.write("é\n")
+        assert not path.exists()
+    assert path.read_bytes() == "é\n".encode()
+    assert os.listdir(path.parent) == ["file"]
+
+
+def test_a_file_of_bytes_replaces_an_old_one(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    with atomic_file(path, "wb") as file:
+        file.write(b"\xff")
+    assert path.read_bytes() == b"\xff"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_leaves_the_old_file_and_no_other(tmp_path, fault):
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(fault), atomic_file(path) as file:
+        file.write("half")
+        raise fault
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_directory_appears_only_after_the_block_and_replaces_an_old_one(tmp_path):
+    target = tmp_path / "set"
+    target.mkdir()
+    (target / "old").touch()
+    with atomic_dir(target) as directory:
+        (directory / "new").touch()
+        assert os.listdir(target) == ["old"]
+    assert os.listdir(target) == ["new"]
+    assert os.listdir(tmp_path) == ["set"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_leaves_the_old_directory_and_no_other(tmp_path, fault):
+    target = tmp_path / "set"
+    target.mkdir()
+    (target / "old").touch()
+    with pytest.raises(fault), atomic_dir(target) as directory:
+        (directory / "half").touch()
+        raise fault
+    assert os.listdir(target) == ["old"]
+    assert os.listdir(tmp_path) == ["set"]
+
+
+def test_what_a_killed_run_left_is_cleared(tmp_path):
+    (tmp_path / ".set.partial").mkdir()
+    (tmp_path / ".set.partial" / "half").touch()
+    with atomic_dir(tmp_path / "set") as directory:
+        (directory / "new").touch()
+    assert os.listdir(tmp_path) == ["set"]
+    assert os.listdir(tmp_path / "set") == ["new"]
+
+
+def test_an_old_directory_comes_back_if_the_new_one_cannot_take_its_place(
+    tmp_path, monkeypatch
+):
+    target = tmp_path / "set"
+    target.mkdir()
+    (target / "old").touch()
+    replace = os.replace
+
+    def refuse(source, destination):
+        if Path(source).name == ".set.partial":
+            raise PermissionError("refused")
+        replace(source, destination)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(PermissionError), atomic_dir(target):
+        pass
+    assert os.listdir(target) == ["old"]
+    assert os.listdir(tmp_path) == ["set"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no /dev/full")
+@pytest.mark.parametrize("atomic", [atomic_file, atomic_dir])
+def test_a_full_disk_is_named_and_leaves_nothing(tmp_path, atomic):
+    target = tmp_path / "target"
+    with pytest.raises(RecipeError, match="no space left on the file system /.*target"):
+        with atomic(target), open("/dev/full", "w") as full:
+            full.write("something")
+    assert os.listdir(tmp_path) == []

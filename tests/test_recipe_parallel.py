@@ -1,0 +1,55 @@
+"""Jobs run in several processes, in order, and a bad end of one is told."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.parallel import parallel_map
+
+
+def square(number):
+    # later jobs are done earlier
+    time.sleep(0.01 * (5 - number % 5))
+    return number**2
+
+
+def refuse_odd(number):
+    if number % 2:
+        raise RecipeError(f"{number} is odd: take another")
+
+
+def process_id(number):
+    time.sleep(0.05)
+    return os.getpid()
+
+
+def kill_self(number):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("nj", [1, 3])
+def test_results_come_in_the_order_of_the_jobs(nj):
+    assert parallel_map(square, range(50), nj, "work") == [n**2 for n in range(50)]
+
+
+def test_no_jobs_give_no_results():
+    assert parallel_map(square, [], 2, "work") == []
+
+
+def test_jobs_run_in_as_many_processes_as_asked():
+    ids = parallel_map(process_id, range(8), 2, "work")
+    assert len(set(ids)) == 2 and os.getpid() not in ids
+
+
+@pytest.mark.parametrize("nj", [1, 3])
+def test_the_first_error_in_the_order_of_the_jobs_is_raised(nj):
+    with pytest.raises(RecipeError, match="^1 is odd: take another$"):
+        parallel_map(refuse_odd, range(50), nj, "work")
+
+
+def test_a_killed_process_is_told():
+    with pytest.raises(RecipeError, match="killed during 'work'.*--nj smaller than 2"):
+        parallel_map(kill_self, [1, 2], 2, "work")

@@ -1,0 +1,52 @@
+"""Audio is read whole and unchanged, and written as 16 bits.
+
+What is wrong with a file is tested where a stage names it, in test_recipe_audio.py.
+"""
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_srupp.recipe import sound
+
+FS = 16000
+
+
+@pytest.mark.parametrize("suffix", ["wav", "flac"])
+def test_16_bits_come_through_unchanged(tmp_path, suffix):
+    pcm = np.arange(-32768, 32768).astype(np.int16)
+    soundfile.write(tmp_path / "a.wav", pcm, FS)
+    samples, rate = sound.load(str(tmp_path / "a.wav"), "a")
+    sound.save(tmp_path / f"b.{suffix}", samples, rate)
+    again, rate = soundfile.read(tmp_path / f"b.{suffix}", dtype="int16")
+    np.testing.assert_array_equal(again, pcm)
+    assert rate == FS
+    assert soundfile.info(tmp_path / f"b.{suffix}").subtype == "PCM_16"
+
+
+def test_samples_out_of_range_are_clipped(tmp_path):
+    sound.save(tmp_path / "x.wav", np.array([-2.0, -1.0, 0.0, 1.0, 2.0]), FS)
+    samples, _ = soundfile.read(tmp_path / "x.wav", dtype="int16")
+    assert samples.tolist() == [-32768, -32768, 0, 32767, 32767]
+
+
+@pytest.mark.parametrize("length", [b"\xff\xff\xff\xff", b"\x00\xf0\xff\x7f"])
+def test_a_wav_of_unknown_length_is_read_to_its_end(tmp_path, length):
+    soundfile.write(tmp_path / "x.wav", np.full(FS, 0.5), FS)
+    data = bytearray((tmp_path / "x.wav").read_bytes())
+    position = data.index(b"data") + 4
+    data[position : position + 4] = length
+    (tmp_path / "x.wav").write_bytes(data)
+    samples, _ = sound.load(str(tmp_path / "x.wav"), "x")
+    assert len(samples) == FS
+
+
+def test_chunks_beside_the_samples_are_no_truncation(tmp_path):
+    soundfile.write(tmp_path / "x.wav", np.full(FS, 0.5), FS)
+    data = (tmp_path / "x.wav").read_bytes()
+    note = b"note" + (3).to_bytes(4, "little") + b"abc\0"
+    position = data.index(b"data")
+    data = data[:position] + note + data[position:] + note
+    (tmp_path / "x.wav").write_bytes(data)
+    samples, _ = sound.load(str(tmp_path / "x.wav"), "x")
+    assert len(samples) == FS
