@@ -1,7 +1,7 @@
-"""The attention of SRU++: from frames to the recurrence's three inputs U.
+"""The attention of SRU++ (Lei 2021, arXiv 2102.12459), which feeds the recurrence.
 
-Section 3 of Lei (2021), arXiv 2102.12459: queries are a narrow projection of the
-frames, keys and values come from the queries, and U replaces the linear layer of SRU.
+Where an SRU has a linear layer from frames to its three inputs U, SRU++ projects the
+frames to narrow queries, attends from them, and makes U of that.
 """
 
 import math
@@ -59,8 +59,6 @@ class SRUppAttention(nn.Module):
             self.alpha = nn.Parameter(torch.zeros(1))
             self.alpha._no_weight_decay = True
         self.norm = nn.LayerNorm(attention_size)
-        for parameter in self.norm.parameters():
-            parameter._no_weight_decay = True
         self.dropout = nn.Dropout(dropout_rate)
         self.output = nn.Linear(attention_size, 3 * hidden_size, bias=False)
         self.espnet_initialization_fn()
@@ -75,7 +73,7 @@ class SRUppAttention(nn.Module):
             nn.init.zeros_(self.alpha)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Maps (T, B, d), of which `lengths` (B,) frames are real, to U (T, B, 3, d)."""
+        """Maps frames (T, B, d), `lengths` (B,) of them real, to U (T, B, 3, d)."""
         T, B, D = x.shape
         q = self.query(x)  # (T, B, d')
         if self.attention:

@@ -104,8 +104,6 @@ class SRUppEncoder(AbsEncoder):
             self.output = nn.Linear(hidden_size, output_size)
             if interctc_use_conditioning:
                 self.conditioning_output = nn.Linear(output_size, hidden_size)
-        for norm in (self.input_norm, self.after_norm):
-            norm.weight._no_weight_decay = norm.bias._no_weight_decay = True
 
     def output_size(self) -> int:
         """Width of the output."""
@@ -173,7 +171,8 @@ class SRUppEncoder(AbsEncoder):
             longest = int(ilens.max())
         if longest > width:
             raise ValueError(
-                f"ilens names {longest} frames, but xs_pad has {width}: pad to the longest"
+                f"ilens names {longest} frames, but xs_pad has {width}: pad it to the "
+                "longest utterance"
             )
         if output_length(longest, self.input_layer) == 0:
             limit = shortest_input(self.input_layer)

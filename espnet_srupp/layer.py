@@ -1,4 +1,4 @@
-"""One SRU++ layer: attention, then the recurrence over its output."""
+"""One SRU++ layer (arXiv 2102.12459, 2110.05571): attention, then the recurrence."""
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ STATE_WEIGHT = 0.5
 
 
 class SRUppLayer(nn.Module):
-    """(T, B, d) -> (T, B, d), equations 1 to 8 of Pan et al. (2021), arXiv 2110.05571.
+    """h = recurrence(U, x) with U = attention(x), as in Pan et al. (2021).
 
     Args:
         hidden_size: width d, even when `bidirectional`.
@@ -67,7 +67,7 @@ class SRUppLayer(nn.Module):
         nn.init.constant_(self.b[1], RESET_BIAS)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Maps (T, B, d), of which `lengths` (B,) frames are real, the others to 0."""
+        """Maps frames (T, B, d), `lengths` (B,) of them real, and the others to 0."""
         u = self.attention(x, lengths)  # (T, B, 3, d)
         mask_c = None
         if self.training and self.dropout_rate > 0:

@@ -4,7 +4,9 @@ python3 -m espnet_srupp.profile CONFIG.yaml [--frames 1000]
 """
 
 import argparse
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 
 import torch
@@ -71,20 +73,20 @@ def profile(encoder: nn.Module, input_size: int, frames: int) -> list[Part]:
         encoder.eval()(torch.zeros(1, frames, input_size), torch.tensor([frames]))
     root = type(encoder).__name__
     flops = {
-        name.removeprefix(root).removeprefix("."): sum(counts.values())
+        name.removeprefix(root): sum(counts.values())
         for name, counts in counter.get_flop_counts().items()
         if name != "Global"
     }
-    modules = dict(encoder.named_modules())
+    modules = {f".{name}" if name else "": m for name, m in encoder.named_modules()}
     names = {without_numbers(name): None for name in modules}
     return [
         Part(
-            name,
+            name[1:],
             sum(count_parameters(modules[m]) for m in topmost(name, modules)),
             sum(flops[m] for m in topmost(name, flops)),
         )
         for name in names
-        if name.count(".") < 3
+        if name.count(".") <= 3
     ]
 
 
@@ -99,14 +101,19 @@ def count_parameters(module: nn.Module) -> int:
 
 
 def without_numbers(name: str) -> str:
-    """`encoders.3.attention` -> `encoders.attention`."""
+    """`.encoders.3.attention` -> `.encoders.attention`."""
     return ".".join(word for word in name.split(".") if not word.isdigit())
 
 
-def topmost(name: str, modules: dict[str, object]) -> list[str]:
-    """Modules that are called so but for numbers, and lie in no other one of them."""
-    same = [m for m in modules if without_numbers(m) == name]
-    return [m for m in same if not any(m.startswith(f"{o}.") for o in same)]
+def topmost(name: str, modules: Iterable[str]) -> list[str]:
+    """Of `modules`, those within the part `name` that lie in no other one of them."""
+    inside = {m for m in modules if f"{without_numbers(m)}.".startswith(f"{name}.")}
+    return [m for m in inside if inside.isdisjoint(parents(m))]
+
+
+def parents(name: str) -> Iterable[str]:
+    """`.encoders.3` -> ``, `.encoders`."""
+    return accumulate(name.split(".")[:-1], "{}.{}".format)
 
 
 def table(parts: list[Part]) -> str:
@@ -142,9 +149,9 @@ def main() -> None:
     print(f"{type(encoder).__name__}, {args.frames} frames of {input_size} features\n")
     print(table(parts))
     print(
-        "\nA part that all layers have is summed over them. GFLOPs: matrix products and"
-        "\nconvolutions, 2 per multiply-add; elementwise work, as the recurrence, is not"
-        "\ncounted."
+        "\nA part that all layers have is summed over them. GFLOPs are those of matrix"
+        "\nproducts and convolutions, 2 per multiply-add; elementwise work, such as the"
+        "\nrecurrence, is not counted."
     )
 
 

@@ -8,7 +8,7 @@ any other when it is imported.
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
 from espnet_srupp.compat import ASR_TASK, AbsEncoder, ClassChoices
@@ -43,16 +43,14 @@ def register(task: ModuleType) -> None:
 
 
 class RegisterOnImport(MetaPathFinder):
-    """Finds the tasks as any other finder would, and registers once they are run."""
+    """Finds the tasks where Python would, and registers once their code has run."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if name not in TASKS:
             return None
-        others = (finder for finder in sys.meta_path if finder is not self)
-        specs = (finder.find_spec(name, path, target) for finder in others)
-        spec = next(filter(None, specs), None)
+        spec = PathFinder.find_spec(name, path, target)
         if spec is not None:
             exec_module = spec.loader.exec_module
 

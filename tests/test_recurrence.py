@@ -276,6 +276,10 @@ def test_the_operator_keeps_torchs_contract():
         values = [t.detach().requires_grad_(save_c) for t in tensors.values()]
         args = (*values, lengths, None, True, save_c)
         torch.library.opcheck(recurrence_forward, args)
+        strided = [t.detach().mT.contiguous().mT for t in values[:2]]
+        torch.library.opcheck(
+            recurrence_forward, (*strided, *args[2:]), test_utils="test_faketensor"
+        )
 
 
 def test_compiled_without_a_graph_break():

@@ -11,7 +11,7 @@ from . import reference
 
 STATE = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 STATE |= {dtype: dtype for dtype in (torch.float32, torch.float64)}
-BACKENDS = ("reference", "cpu")
+BACKENDS = ("reference", "cpu", "cuda")
 
 
 def recurrence(
@@ -45,7 +45,7 @@ def recurrence(
         bidirectional: channels [D/2, D) walk from each row's last frame to its first.
         mask_c: (B, D), a dropout mask, already scaled, on the state that reaches h,
             the same for all frames. It gets no gradient.
-        backend: "reference" or "cpu"; None chooses by u's device.
+        backend: "reference", "cpu" or "cuda"; None chooses by u's device.
 
     Returns:
         h: (T, B, D) of u's type, zero at padded frames.
@@ -134,12 +134,9 @@ def recurrence_forward(
 
 @recurrence_forward.register_fake
 def _(u, x, v, b, c0, lengths, mask_c, bidirectional, save_c):
-    return torch.empty_like(x), *_states(x, v, save_c)
-
-
-def _states(x: Tensor, v: Tensor, save_c: bool) -> tuple[Tensor, Tensor]:
     T, B, D = x.shape
-    return v.new_empty(B, D), v.new_empty((T, B, D) if save_c else (0,))
+    c = v.new_empty((T, B, D) if save_c else (0,))
+    return x.new_empty(T, B, D), v.new_empty(B, D), c
 
 
 @torch.library.custom_op(
@@ -166,8 +163,9 @@ def recurrence_backward(
 
 @recurrence_backward.register_fake
 def _(dh, dc_last, u, x, v, b, c0, lengths, mask_c, c, bidirectional):
-    like = torch.empty_like
-    return like(u), like(x), like(v), like(b), v.new_empty(x.shape[1:])
+    # new tensors are contiguous, as the kernels', whatever the strides of these
+    grads = [tensor.new_empty(tensor.shape) for tensor in (u, x, v, b)]
+    return *grads, v.new_empty(x.shape[1:])
 
 
 def _setup(ctx, inputs, output) -> None:

@@ -1,0 +1,194 @@
+"""The attention: equal to a plain softmax, in memory linear in time."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from espnet_srupp import attention
+from espnet_srupp.attention import SRUppAttention, attend
+
+PATHS = pytest.mark.parametrize("path", ["sdpa", "tiles"])
+LENGTHS = torch.tensor([50, 0, 17])
+
+
+@pytest.fixture
+def use(monkeypatch):
+    """Chooses a path of `attend`; tiles are made small enough for several."""
+
+    def choose(path, tile=16):
+        monkeypatch.setattr(attention, "fused", lambda *_: path == "sdpa")
+        monkeypatch.setattr(attention, "TILE", tile)
+
+    return choose
+
+
+def qkv(B, H, T, E, dtype=torch.float64):
+    return [torch.randn(B, H, T, E, dtype=dtype, requires_grad=True) for _ in range(3)]
+
+
+def key_mask(lengths, T):
+    return torch.arange(T) < lengths[:, None]
+
+
+def softmax_attention(q, k, v, keys):
+    """Row by row and by the book; 0 where no key is real."""
+    out = torch.zeros_like(q)
+    for b in range(len(q)):
+        real = slice(None) if keys is None else keys[b]
+        if keys is None or keys[b].any():
+            scores = q[b] @ k[b, :, real].transpose(-1, -2) / math.sqrt(q.shape[-1])
+            out[b] = scores.softmax(-1) @ v[b, :, real]
+    return out
+
+
+@PATHS
+@pytest.mark.parametrize("lengths", [LENGTHS, None], ids=["padded", "all-real"])
+@pytest.mark.parametrize("heads, size", [(1, 8), (2, 6), (1, 416)])
+def test_attend_equals_softmax(path, lengths, heads, size, use):
+    use(path)
+    inputs = qkv(3, heads, 50, size)
+    keys = None if lengths is None else key_mask(lengths, 50)
+    expected = softmax_attention(*inputs, keys)
+    gradient = torch.randn_like(expected)
+    wanted = torch.autograd.grad(expected, inputs, gradient)
+    found = attend(*inputs, keys)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(torch.autograd.grad(found, inputs, gradient), wanted)
+
+
+@PATHS
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_attend_gives_zero_without_a_real_key(path, dtype, use):
+    use(path)
+    inputs = qkv(3, 1, 50, 8, dtype)
+    out = attend(*inputs, key_mask(LENGTHS, 50))
+    out.sum().backward()
+    assert out.dtype == dtype
+    assert out.isfinite().all()
+    assert (out[1] == 0).all()
+    for tensor in inputs:
+        assert tensor.grad.isfinite().all()
+        assert (tensor.grad[1] == 0).all()
+
+
+@PATHS
+def test_attend_ignores_what_padded_keys_hold(path, use):
+    use(path)
+    q, k, v = qkv(3, 1, 50, 8)
+    keys = key_mask(LENGTHS, 50)
+    padded = ~keys[:, None, :, None]
+    expected = attend(q, k, v, keys)
+    found = attend(q, k.masked_fill(padded, 1e30), v.masked_fill(padded, 1e30), keys)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+class LargestTensor(TorchDispatchMode):
+    """Notes the most numbers that any operator returned in one tensor."""
+
+    numel = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **kwargs or {})
+        for tensor in out if isinstance(out, tuple) else [out]:
+            if isinstance(tensor, torch.Tensor):
+                self.numel = max(self.numel, tensor.numel())
+        return out
+
+
+@pytest.mark.parametrize("dropout_rate", [0.0, 0.1], ids=["no-dropout", "dropout"])
+@pytest.mark.parametrize("size", [16, 272, 416])
+def test_attend_never_holds_all_scores(size, dropout_rate, monkeypatch):
+    monkeypatch.setattr(attention, "TILE", 64)
+    T = 1500
+    inputs = qkv(1, 1, T, size, torch.float32)
+    with LargestTensor() as largest:
+        attend(
+            *inputs, key_mask(torch.tensor([T - 9]), T), dropout_rate
+        ).sum().backward()
+    assert largest.numel <= max(64, size) * T
+
+
+@pytest.mark.parametrize("T", [16, 50], ids=["one-tile", "tiles"])
+def test_tiles_drop_the_same_weights_forward_and_backward(T, use):
+    use("tiles")
+    inputs = qkv(2, 1, T, 8)
+    keys = key_mask(torch.tensor([T, T // 2]), T)
+    torch.manual_seed(1)
+    attend(*inputs, keys, 0.5).square().sum().backward()
+    copies = [tensor.detach().requires_grad_() for tensor in inputs]
+    q, k, v = copies
+    torch.manual_seed(1)
+    out = [
+        attention.attend_plainly(tile, k, v, keys[:, None, None], 0.5)
+        for tile in q.split(16, dim=2)
+    ]
+    torch.cat(out, 2).square().sum().backward()
+    for tensor, copy in zip(inputs, copies, strict=True):
+        torch.testing.assert_close(tensor.grad, copy.grad)
+
+
+def test_dropout_keeps_the_mean(use):
+    use("tiles")
+    q, k, v = (tensor.detach() for tensor in qkv(1, 1, 20, 4))
+    mean = sum(attend(q, k, v, None, 0.5) for _ in range(2000)) / 2000
+    torch.testing.assert_close(mean, attend(q, k, v, None), rtol=0, atol=0.1)
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_projection_follows_the_equations(heads):
+    T, B, D, E = 11, 3, 10, 8
+    module = SRUppAttention(D, E, heads).double()
+    module.alpha.data.fill_(0.7)
+    x = torch.randn(T, B, D, dtype=torch.float64)
+    lengths = torch.tensor([11, 4, 7])
+    weights = [getattr(module, n).weight for n in ("query", "key", "value", "output")]
+    wq, wk, wv, wo = weights
+    q = x @ wq.T
+    k, v = q @ wk.T, q @ wv.T
+    a = torch.empty_like(q)
+    for b, n in enumerate(lengths):
+        for s in torch.arange(E).chunk(heads):
+            scores = q[:, b, s] @ k[:n, b, s].T / math.sqrt(E / heads)
+            a[:, b, s] = scores.softmax(-1) @ v[:n, b, s]
+    u = F.layer_norm(q + 0.7 * a, (E,)) @ wo.T
+    torch.testing.assert_close(module(x, lengths), u.view(T, B, 3, D))
+
+
+def test_alpha_of_zero_is_the_projection_alone():
+    module = SRUppAttention(10, 8)
+    projection = SRUppAttention(10, 8, attention=False)
+    projection.load_state_dict(
+        {k: v for k, v in module.state_dict().items() if k in projection.state_dict()}
+    )
+    x = torch.randn(7, 2, 10)
+    assert module.alpha.item() == 0
+    torch.testing.assert_close(module(x), projection(x), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_fresh_projection_has_unit_deviation(scale):
+    u = SRUppAttention(512, 64)(scale * torch.randn(50, 4, 512))
+    torch.testing.assert_close(u.std(dim=(0, 1, 3)), torch.ones(3), rtol=0, atol=0.1)
+
+
+def test_heads_that_do_not_divide_the_size_are_refused():
+    with pytest.raises(ValueError, match="not a multiple"):
+        SRUppAttention(10, 8, attention_heads=3)
+
+
+@pytest.mark.requires_cuda
+@pytest.mark.parametrize("size", [64, 256, 272, 416])
+def test_attend_on_cuda_equals_softmax_in_linear_memory(size):
+    T = 16384
+    q, k, v = (t.detach().cuda() for t in qkv(1, 1, T, size, torch.float32))
+    keys = key_mask(torch.tensor([T - 9]), T).cuda()
+    inputs = [t.bfloat16().requires_grad_() for t in (q, k, v)]
+    torch.cuda.reset_peak_memory_stats()
+    out = attend(*inputs, keys)
+    out.sum().backward()
+    assert torch.cuda.max_memory_allocated() < T * T * 2
+    expected = softmax_attention(q[:, :, :64], k, v, keys)
+    torch.testing.assert_close(out[:, :, :64].float(), expected, rtol=0, atol=2e-2)

@@ -1,0 +1,469 @@
+"""The encoder: what ESPnet asks of one, and every utterance as if it were alone."""
+
+import copy
+import io
+import math
+
+import pytest
+import torch
+from espnet2.asr.ctc import CTC
+from espnet2.optimizers.optim_groups import add_optimizer_hooks
+from espnet2.torch_utils.initialize import initialize
+from torch import nn
+
+from espnet_srupp.compat import GENERATION, TooShortUttError
+from espnet_srupp.encoder import SRUppEncoder
+
+SMALL = dict(output_size=6, hidden_size=8, attention_size=4, num_blocks=3, embed_size=5)
+INPUT_LAYERS = ["conv2d", "conv2d1", "conv2d2", "conv2d6", "conv2d8", "linear", None]
+INITIALIZATIONS = ["xavier_uniform", "kaiming_normal"]
+if GENERATION == 202511:
+    INITIALIZATIONS.append("chainer")
+VARIANTS = pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="default"),
+        pytest.param({"bidirectional": False}, id="one-way"),
+        pytest.param({"attention_heads": 2}, id="heads"),
+        pytest.param({"attention_interval": 2}, id="interval"),
+        pytest.param({"attention_dropout_rate": 0.3}, id="attention-dropout"),
+        pytest.param({"layer_drop_rate": 0.9}, id="layer-drop"),
+        pytest.param({"output_size": None}, id="no-output"),
+        pytest.param({"interctc_layer_idx": [1, 2]}, id="interctc"),
+        pytest.param(
+            {"interctc_layer_idx": [1], "interctc_use_conditioning": True},
+            id="conditioning",
+        ),
+        pytest.param(
+            {
+                "interctc_layer_idx": [1],
+                "interctc_use_conditioning": True,
+                "output_size": None,
+            },
+            id="conditioning-no-output",
+        ),
+    ],
+)
+
+
+def build(input_size=20, alpha=0.5, **options):
+    """A small encoder whose attention counts, and the CTC it may need, as arguments."""
+    encoder = SRUppEncoder(input_size, **{**SMALL, **options})
+    for layer in encoder.encoders:
+        if layer.attention.attention:
+            layer.attention.alpha.data.fill_(alpha)
+    kwargs = {}
+    if encoder.interctc_use_conditioning:
+        encoder.conditioning_layer = nn.Linear(7, encoder.output_size())
+        kwargs["ctc"] = CTC(odim=7, encoder_output_size=encoder.output_size())
+    return encoder, kwargs
+
+
+def assert_alone_equals_batched(encoder, xs_pad, ilens, **kwargs):
+    encoder.eval()
+    with torch.no_grad():
+        batched, olens, _ = encoder(xs_pad, ilens, **kwargs)
+        batched = batched[0] if isinstance(batched, tuple) else batched
+        assert batched.shape[1] == olens.max()
+        for i, n in enumerate(ilens.tolist()):
+            if olens[i] > 0:
+                alone, olen, _ = encoder(
+                    xs_pad[i : i + 1, :n], ilens[i : i + 1], **kwargs
+                )
+                alone = alone[0] if isinstance(alone, tuple) else alone
+                assert olen.tolist() == [olens[i]]
+                found = batched[i, : olens[i]]
+                torch.testing.assert_close(found, alone[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("input_layer", [*INPUT_LAYERS, "embed"])
+@pytest.mark.parametrize(
+    "interctc_layer_idx, interctc_use_conditioning",
+    [([], False), ([1], False), ([1], True)],
+)
+@pytest.mark.parametrize("layer_drop_rate", [0.0, 0.1])
+def test_forward_backward(
+    input_layer, interctc_layer_idx, interctc_use_conditioning, layer_drop_rate
+):
+    # the checks and sizes of ESPnet's test_conformer_encoder.py
+    encoder = SRUppEncoder(
+        20,
+        output_size=2,
+        hidden_size=8,
+        attention_size=4,
+        attention_heads=2,
+        num_blocks=2,
+        embed_size=2,
+        input_layer=input_layer,
+        interctc_layer_idx=interctc_layer_idx,
+        interctc_use_conditioning=interctc_use_conditioning,
+        layer_drop_rate=layer_drop_rate,
+    )
+    x = torch.randn(2, 32, 20, requires_grad=True)
+    if input_layer == "embed":
+        x = torch.randint(0, 10, [2, 32])
+    x_lens = torch.LongTensor([32, 28])
+    if interctc_layer_idx:
+        ctc = None
+        if interctc_use_conditioning:
+            vocab_size = 5
+            encoder.conditioning_layer = nn.Linear(vocab_size, encoder.output_size())
+            ctc = CTC(odim=vocab_size, encoder_output_size=encoder.output_size())
+        (y, [(layer, out)]), olens, _ = encoder(x, x_lens, ctc=ctc)
+        assert layer == 1 and out.shape == y.shape
+    else:
+        y, olens, _ = encoder(x, x_lens)
+    assert y.shape == (2, olens.max(), 2)
+    y.sum().backward()
+
+
+@pytest.mark.parametrize("interctc_layer_idx", [[0, 1], [1, 2]])
+def test_interctc_of_a_layer_that_has_no_successor_is_refused(interctc_layer_idx):
+    with pytest.raises(AssertionError, match="outside of 1 to 1"):
+        SRUppEncoder(20, num_blocks=2, interctc_layer_idx=interctc_layer_idx)
+
+
+@pytest.mark.parametrize(
+    "options, sentence",
+    [
+        ({"input_layer": "fff"}, "unknown input_layer: fff"),
+        ({"attention_interval": 0}, "attention_interval is 0"),
+        ({"attention_heads": 3}, "not a multiple of attention_heads 3"),
+        ({"hidden_size": 7}, "hidden_size 7 is odd"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        SRUppEncoder(20, **{**SMALL, **options})
+
+
+@pytest.mark.parametrize("output_size, expected", [(6, 6), (None, 8)])
+def test_output_size(output_size, expected):
+    encoder, _ = build(output_size=output_size)
+    assert encoder.output_size() == expected
+    assert encoder(torch.randn(1, 30, 20), torch.tensor([30]))[0].shape[2] == expected
+
+
+def test_attention_interval_counts_from_the_first_layer():
+    encoder, _ = build(num_blocks=5, attention_interval=2)
+    attention = [layer.attention.attention for layer in encoder.encoders]
+    assert attention == [False, True, False, True, False]
+
+
+def test_espnets_padding_invariance():
+    # espnet/test/espnet2/asr/encoder/padding_invariance.py, of 202609 and later
+    torch.manual_seed(0)
+    encoder = SRUppEncoder(
+        40,
+        output_size=32,
+        hidden_size=64,
+        attention_size=32,
+        attention_heads=2,
+        num_blocks=2,
+        embed_size=32,
+        input_layer="conv2d",
+    )
+    feats = torch.randn(2, 163, 40)
+    feats[1, 120:] = 0
+    assert_alone_equals_batched(encoder, feats, torch.tensor([163, 120]))
+
+
+@VARIANTS
+def test_an_utterance_alone_equals_itself_in_a_batch(options):
+    encoder, kwargs = build(**options)
+    xs_pad, ilens = torch.randn(5, 103, 20), torch.tensor([103, 98, 7, 45, 3])
+    assert_alone_equals_batched(encoder, xs_pad, ilens, **kwargs)
+
+
+@pytest.mark.parametrize("input_layer", INPUT_LAYERS)
+def test_no_input_layer_depends_on_the_batch(input_layer):
+    encoder, _ = build(input_layer=input_layer)
+    xs_pad, ilens = torch.randn(5, 64, 20), torch.tensor([64, 63, 62, 45, 17])
+    assert_alone_equals_batched(encoder, xs_pad, ilens)
+
+
+def test_nothing_that_pads_an_utterance_is_read():
+    encoder, _ = build(dropout_rate=0.0)
+    ilens = torch.tensor([60, 41, 3])
+    xs_pad = torch.randn(3, 60, 20)
+    padded = torch.arange(60) >= ilens[:, None]
+    results = []
+    for value in (0.0, math.nan):
+        filled = xs_pad.masked_fill(padded[..., None], value).requires_grad_()
+        encoder.zero_grad()
+        out, _, _ = encoder(filled, ilens)
+        out.sum().backward()
+        results.append([out, filled.grad, *[p.grad for p in encoder.parameters()]])
+    for zero, nan in zip(*results, strict=True):
+        assert nan.isfinite().all()
+        torch.testing.assert_close(nan, zero, rtol=0, atol=0)
+
+
+def test_batch_neighbours_of_nan_change_nothing():
+    encoder, _ = build(dropout_rate=0.0)
+    ilens = torch.tensor([60, 41, 50])
+    xs_pad = torch.randn(3, 60, 20)
+    results = []
+    for value in (1.0, math.nan):
+        filled = xs_pad.clone()
+        filled[0] = filled[2] = value
+        out, olens, _ = encoder(filled.requires_grad_(), ilens)
+        (gradient,) = torch.autograd.grad(out[1, : olens[1]].sum(), filled)
+        results.append((out[1, : olens[1]], gradient[1]))
+    torch.testing.assert_close(*results, rtol=0, atol=0)
+
+
+def test_wider_padding_is_trimmed():
+    encoder, _ = build()
+    encoder.eval()
+    xs_pad, ilens = torch.randn(2, 60, 20), torch.tensor([60, 41])
+    wide = nn.functional.pad(xs_pad, (0, 0, 0, 40), value=math.nan)
+    torch.testing.assert_close(encoder(wide, ilens), encoder(xs_pad, ilens))
+
+
+def test_lengths_beyond_the_input_are_refused():
+    encoder, _ = build()
+    with pytest.raises(ValueError, match="names 61 frames, but xs_pad has 60"):
+        encoder(torch.randn(2, 60, 20), torch.tensor([61, 41]))
+
+
+@pytest.mark.parametrize("T", [3, 60], ids=["narrow", "wide-padding"])
+@pytest.mark.parametrize(
+    "input_layer, limit",
+    [("conv2d", 7), ("conv2d6", 11), ("conv2d8", 15), ("linear", 1)],
+)
+def test_too_short_utterances_alone_raise_espnets_error(input_layer, limit, T):
+    encoder, _ = build(input_layer=input_layer)
+    n = min(T, limit - 1)
+    with pytest.raises(TooShortUttError, match=f"has {n} frames") as error:
+        encoder(torch.randn(2, T, 20), torch.tensor([n, 0]))
+    assert (error.value.actual_size, error.value.limit) == (n, limit)
+
+
+@pytest.mark.parametrize("input_layer", ["conv2d", "conv2d8", "linear"])
+def test_too_short_utterances_beside_others_have_no_frames(input_layer):
+    encoder, _ = build(input_layer=input_layer)
+    xs_pad = torch.randn(3, 40, 20, requires_grad=True)
+    out, olens, _ = encoder(xs_pad, torch.tensor([0, 40, 0]))
+    out.sum().backward()
+    assert olens[0] == olens[2] == 0 < olens[1]
+    assert out.isfinite().all() and xs_pad.grad.isfinite().all()
+    assert (xs_pad.grad[0] == 0).all()
+
+
+@VARIANTS
+def test_every_parameter_gets_a_gradient(options):
+    encoder, kwargs = build(**options)
+    out, _, _ = encoder(torch.randn(2, 60, 20), torch.tensor([60, 41]), **kwargs)
+    out = out[0] if isinstance(out, tuple) else out
+    out.square().sum().backward()
+    missing = [n for n, p in encoder.named_parameters() if p.grad is None]
+    assert missing == []
+    assert all(p.grad.isfinite().all() for p in encoder.parameters())
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"bidirectional": False, "attention_interval": 2}], ids=str
+)
+def test_gradcheck(options):
+    sizes = dict(hidden_size=4, attention_size=2, embed_size=2, num_blocks=2)
+    encoder, _ = build(7, **sizes, **options)
+    encoder.double().eval()
+    xs_pad = torch.randn(2, 11, 7, dtype=torch.float64, requires_grad=True)
+
+    def encode(xs_pad, *parameters):
+        out, olens, _ = encoder(xs_pad, torch.tensor([11, 7]))
+        return out[0], out[1, : olens[1]]
+
+    assert torch.autograd.gradcheck(encode, [xs_pad, *encoder.parameters()])
+
+
+def test_intermediate_outputs_do_not_disturb_the_last_one():
+    encoder, _ = build()
+    other, _ = build(interctc_layer_idx=[1, 2])
+    other.load_state_dict(encoder.state_dict())
+    batch = torch.randn(2, 60, 20), torch.tensor([60, 41])
+    expected, _, _ = encoder.eval()(*batch)
+    (found, outs), _, _ = other.eval()(*batch)
+    torch.testing.assert_close(found, expected)
+    assert [i for i, _ in outs] == [1, 2]
+
+
+def test_conditioning_reaches_the_output():
+    encoder, kwargs = build(interctc_layer_idx=[1], interctc_use_conditioning=True)
+    encoder.eval()
+    batch = torch.randn(1, 60, 20), torch.tensor([60])
+    (before, _), _, _ = encoder(*batch, **kwargs)
+    encoder.conditioning_layer.bias.data += 5
+    (after, _), _, _ = encoder(*batch, **kwargs)
+    assert (after - before).abs().max() > 1e-2
+
+
+def test_all_hidden_states_end_with_the_output():
+    encoder, _ = build()
+    encoder.eval()
+    batch = torch.randn(2, 60, 20), torch.tensor([60, 41])
+    (xs, states), _, _ = encoder(*batch, return_all_hs=True)
+    assert len(states) == 3
+    torch.testing.assert_close(states[-1], xs)
+    torch.testing.assert_close(encoder(*batch)[0], xs)
+
+
+def test_masks_stand_for_lengths():
+    encoder, _ = build()
+    encoder.eval()
+    xs_pad, ilens = torch.randn(2, 60, 20), torch.tensor([60, 41])
+    masks = torch.arange(60) >= ilens[:, None]
+    found = encoder(xs_pad, torch.tensor([60, 60]), masks=masks)
+    torch.testing.assert_close(found, encoder(xs_pad, ilens))
+
+
+def test_dropped_layers_pass_frames_by():
+    encoder, _ = build(layer_drop_rate=1.0, dropout_rate=0.0)
+    xs_pad, ilens = torch.randn(1, 60, 20), torch.tensor([60])
+    xs, _ = encoder.embed_frames(xs_pad, ilens)
+    stack_input = encoder.input_norm(encoder.input(xs)).transpose(0, 1)
+    torch.testing.assert_close(encoder(xs_pad, ilens)[0], encoder.project(stack_input))
+    encoder.eval()
+    assert (encoder(xs_pad, ilens)[0] != encoder.project(stack_input)).any()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@VARIANTS
+def test_autocast_runs_in_half_precision(options, dtype):
+    encoder, kwargs = build(**options)
+    with torch.autocast("cpu", dtype):
+        out, _, _ = encoder(torch.randn(3, 60, 20), torch.tensor([60, 3, 41]), **kwargs)
+        out = out[0] if isinstance(out, tuple) else out
+    out.float().square().mean().backward()
+    assert out.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in encoder.parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_inference_in_the_type_of_the_weights(dtype):
+    encoder, _ = build()
+    batch = torch.randn(2, 60, 20), torch.tensor([60, 41])
+    expected, _, _ = encoder.eval()(*batch)
+    with torch.no_grad():
+        found, _, _ = encoder.to(dtype)(batch[0].to(dtype), batch[1])
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.1)
+
+
+@pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated")
+def test_inference_with_espnets_dynamic_quantization():
+    encoder, _ = build()
+    batch = torch.randn(2, 60, 20), torch.tensor([60, 41])
+    expected, _, _ = encoder.eval()(*batch)
+    quantized = torch.quantization.quantize_dynamic(encoder, {nn.Linear})
+    with torch.no_grad():
+        found, _, _ = quantized(*batch)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.3)
+
+
+@pytest.mark.parametrize("init", INITIALIZATIONS)
+def test_espnets_initialization_leaves_that_of_the_layers(init):
+    encoder, _ = build(hidden_size=256, attention_size=64, alpha=0.0)
+    initialize(encoder, init)
+    for layer in encoder.encoders:
+        assert (layer.b[0] == 1).all() and (layer.b[1] == -1).all()
+        assert layer.v.abs().max() <= 0.5
+        assert layer.attention.alpha.item() == 0
+        u = layer.attention(torch.randn(50, 2, 256))
+        torch.testing.assert_close(u.std(), torch.tensor(1.0), rtol=0, atol=0.1)
+    for norm in (encoder.input_norm, encoder.after_norm):
+        assert (norm.weight == 1).all() and (norm.bias == 0).all()
+
+
+def test_weight_decay_reaches_matrices_alone():
+    encoder, _ = build(num_blocks=1, input_layer="linear")
+    add_optimizer_hooks(encoder)
+    decayed = {n for n, p in encoder.named_parameters() if not hasattr(p, "_optim")}
+    attention = {
+        f"encoders.0.attention.{n}" for n in ("query", "key", "value", "output")
+    }
+    matrices = {"embed.0", "input", "output"} | attention
+    assert decayed == {f"{name}.weight" for name in matrices}
+
+
+def test_same_seed_same_training_step():
+    results = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        encoder, _ = build(attention_dropout_rate=0.2, layer_drop_rate=0.3)
+        out, _, _ = encoder(torch.randn(2, 60, 20), torch.tensor([60, 41]))
+        out.square().sum().backward()
+        results.append([out, *[p.grad for p in encoder.parameters()]])
+    torch.testing.assert_close(*results, rtol=0, atol=0)
+
+
+def test_state_dict_has_the_same_keys_with_any_espnet():
+    encoder, _ = build(num_blocks=2, attention_interval=2)
+    assert list(encoder.state_dict()) == [
+        "embed.conv.0.weight",
+        "embed.conv.0.bias",
+        "embed.conv.2.weight",
+        "embed.conv.2.bias",
+        "embed.linear.weight",
+        "embed.linear.bias",
+        "input.weight",
+        "input.bias",
+        "input_norm.weight",
+        "input_norm.bias",
+        "encoders.0.v",
+        "encoders.0.b",
+        "encoders.0.attention.query.weight",
+        "encoders.0.attention.norm.weight",
+        "encoders.0.attention.norm.bias",
+        "encoders.0.attention.output.weight",
+        "encoders.1.v",
+        "encoders.1.b",
+        "encoders.1.attention.alpha",
+        "encoders.1.attention.query.weight",
+        "encoders.1.attention.key.weight",
+        "encoders.1.attention.value.weight",
+        "encoders.1.attention.norm.weight",
+        "encoders.1.attention.norm.bias",
+        "encoders.1.attention.output.weight",
+        "after_norm.weight",
+        "after_norm.bias",
+        "output.weight",
+        "output.bias",
+    ]
+
+
+def test_weights_survive_a_file_and_a_copy():
+    encoder, _ = build()
+    batch = torch.randn(2, 60, 20), torch.tensor([60, 41])
+    file = io.BytesIO()
+    torch.save(encoder.state_dict(), file)
+    file.seek(0)
+    other, _ = build()
+    other.load_state_dict(torch.load(file, weights_only=True))
+    expected = encoder.eval()(*batch)
+    torch.testing.assert_close(other.eval()(*batch), expected, rtol=0, atol=0)
+    torch.testing.assert_close(copy.deepcopy(encoder)(*batch), expected, rtol=0, atol=0)
+
+
+def test_compiles_without_a_graph_break():
+    encoder, _ = build(num_blocks=2, attention_interval=2, dropout_rate=0.0)
+    batch = torch.randn(2, 60, 20), torch.tensor([60, 41])
+    compiled = torch.compile(encoder, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(*batch), encoder(*batch))
+    compiled(*batch)[0].sum().backward()
+    assert all(p.grad is not None for p in encoder.parameters())
+
+
+def test_exports_for_any_batch_and_length():
+    encoder, _ = build()
+    encoder.eval()
+    B, T = torch.export.Dim("B"), torch.export.Dim("T", min=11)
+    with torch.no_grad():
+        program = torch.export.export(
+            encoder,
+            (torch.randn(2, 60, 20), torch.tensor([60, 41])),
+            dynamic_shapes={"xs_pad": {0: B, 1: T}, "ilens": {0: B}},
+        )
+        batch = torch.randn(3, 133, 20), torch.tensor([133, 40, 80])
+        torch.testing.assert_close(program.module()(*batch), encoder(*batch))

@@ -1,0 +1,122 @@
+"""One layer: its equations, its gradients, its dropout, its number types."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from espnet_srupp.layer import SRUppLayer
+
+T, B, D = 9, 3, 6
+LENGTHS = torch.tensor([9, 0, 5])
+
+
+def frames(dtype=torch.float64, **kwargs):
+    return torch.randn(T, B, D, dtype=dtype, **kwargs)
+
+
+def srupp_layer(alpha=0.7, **kwargs):
+    layer = SRUppLayer(D, 4, **kwargs)
+    if layer.attention.attention:
+        layer.attention.alpha.data.fill_(alpha)
+    return layer.double()
+
+
+def walk(u, x, v, b):
+    """SRU's equations over the frames of one utterance, (T, 3, D) and (T, D)."""
+    c = torch.zeros_like(x[0])
+    h = []
+    for (u_f, u_r, u_c), x_t in zip(u, x, strict=True):
+        f = torch.sigmoid(u_f + v[0] * c + b[0])
+        r = torch.sigmoid(u_r + v[1] * c + b[1])
+        c = f * c + (1 - f) * u_c
+        h.append(r * c + (1 - r) * x_t)
+    return torch.stack(h)
+
+
+@pytest.mark.parametrize("bidirectional", [True, False], ids=["both-ways", "one-way"])
+def test_with_alpha_of_zero_it_is_an_sru_with_projection(bidirectional):
+    layer = srupp_layer(alpha=0.0, bidirectional=bidirectional)
+    x = frames()
+    q = F.layer_norm(x @ layer.attention.query.weight.T, (4,))
+    u = (q @ layer.attention.output.weight.T).view(T, B, 3, D)
+    expected = torch.zeros_like(x)
+    ahead = slice(0, D // 2 if bidirectional else D)
+    back = slice(ahead.stop, D)
+    for i, n in enumerate(LENGTHS):
+        arguments = u[:n, i], x[:n, i], layer.v, layer.b
+        if n > 0:
+            expected[:n, i, ahead] = walk(*arguments)[:, ahead]
+            reverse = [t.flip(0) for t in arguments[:2]]
+            expected[:n, i, back] = walk(*reverse, *arguments[2:]).flip(0)[:, back]
+    torch.testing.assert_close(layer(x, LENGTHS), expected)
+
+
+def test_attention_makes_a_difference():
+    layer, x = srupp_layer(), frames()
+    with_attention = layer(x)
+    layer.attention.alpha.data.zero_()
+    assert (with_attention - layer(x)).abs().mean() > 1e-3
+
+
+@pytest.mark.parametrize("attention", [True, False], ids=["attention", "no-attention"])
+@pytest.mark.parametrize("bidirectional", [True, False], ids=["both-ways", "one-way"])
+def test_gradcheck(bidirectional, attention):
+    layer = srupp_layer(bidirectional=bidirectional, attention=attention)
+    inputs = [frames(requires_grad=True), *layer.parameters()]
+    assert torch.autograd.gradcheck(lambda x, *_: layer(x, LENGTHS), inputs)
+
+
+def test_padded_frames_are_zero_and_change_nothing():
+    layer, x = srupp_layer(), frames()
+    h = layer(x, LENGTHS)
+    padded = torch.arange(T)[:, None] >= LENGTHS
+    assert (h[padded] == 0).all()
+    other = x.masked_fill(padded[..., None], 1e6)
+    torch.testing.assert_close(layer(other, LENGTHS), h, rtol=0, atol=0)
+
+
+def test_state_dropout_is_one_mask_for_all_frames():
+    layer = srupp_layer(dropout_rate=0.5)
+    layer.attention.dropout.p = 0.0
+    # reset gates wide open: h is the masked state
+    layer.b.data[1] = 50.0
+    x = frames()
+    dropped = layer(x) == 0
+    assert 0 < dropped.sum() < dropped.numel()
+    assert (dropped == dropped[0]).all()
+    assert not (layer.eval()(x) == 0).any()
+
+
+def test_each_dropout_acts_in_training_only():
+    layer = srupp_layer(dropout_rate=0.5, attention_dropout_rate=0.5)
+    x = frames()
+    assert (layer(x) != layer(x)).any()
+    layer.eval()
+    torch.testing.assert_close(layer(x), layer(x), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("rate", [0.0, 0.1], ids=["no-dropout", "dropout"])
+def test_autocast_runs_in_half_precision(dtype, rate):
+    layer = srupp_layer(dropout_rate=rate, attention_dropout_rate=rate).float()
+    x = frames(torch.float32, requires_grad=True)
+    with torch.autocast("cpu", dtype):
+        h = layer(x, LENGTHS)
+    h.float().square().sum().backward()
+    assert h.dtype == dtype
+    assert x.grad.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in layer.parameters())
+    if rate == 0:
+        torch.testing.assert_close(h.float(), layer(x, LENGTHS), rtol=0, atol=0.05)
+
+
+def test_gates_start_remembering_and_carrying():
+    layer = SRUppLayer(512, 64)
+    assert (layer.b[0] == 1).all() and (layer.b[1] == -1).all()
+    assert 0.4 < layer.v.max() <= 0.5 and -0.5 <= layer.v.min() < -0.4
+
+
+def test_odd_width_is_refused_only_both_ways():
+    with pytest.raises(ValueError, match="choose an even one"):
+        SRUppLayer(7, 4)
+    SRUppLayer(7, 4, bidirectional=False)

@@ -1,0 +1,69 @@
+"""What is installed, and what an import of it costs."""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import espnet_srupp
+
+ROOT = Path(__file__).parents[1]
+INFO = f"espnet_srupp-{espnet_srupp.__version__}.dist-info/"
+
+
+def test_kernels_are_linked_into_the_package():
+    link = ROOT / "espnet_srupp" / "kernels"
+    assert link.is_symlink()
+    assert link.readlink() == Path("../kernels")
+
+
+def test_the_wheel_has_all_sources_and_kernels(tmp_path):
+    source = tmp_path / "source"
+    ignore = shutil.ignore_patterns("__pycache__")
+    for part in ("espnet_srupp", "kernels"):
+        shutil.copytree(ROOT / part, source / part, symlinks=True, ignore=ignore)
+    for part in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / part, source)
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet"]
+    subprocess.run(
+        [*pip, "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, source],
+        check=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    names = {n for n in zipfile.ZipFile(wheel).namelist() if not n.startswith(INFO)}
+    modules = {str(p.relative_to(source)) for p in source.glob("espnet_srupp/**/*.py")}
+    kernels = {f"espnet_srupp/kernels/{p.name}" for p in source.glob("kernels/*.[cp]*")}
+    assert names == modules | kernels
+
+
+# stops at whatever could start a compiler
+GUARD = """
+import sys
+def guard(event, arguments):
+    if event in ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system"):
+        sys.exit(f"{event} {arguments}")
+sys.addaudithook(guard)
+"""
+MODULES = """
+print(*{name.partition(".")[0] for name in sys.modules})
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("espnet_srupp", {"cupy", "numba", "torch", "espnet", "espnet2"}),
+        ("espnet_srupp.recurrence", {"cupy", "numba", "espnet", "espnet2"}),
+        ("espnet_srupp.encoder", {"cupy", "numba"}),
+        ("espnet_srupp.register", {"cupy", "numba"}),
+    ],
+)
+def test_an_import_compiles_nothing_and_stays_light(module, unwanted):
+    output = subprocess.check_output(
+        [sys.executable, "-c", f"{GUARD}import {module}{MODULES}"], text=True
+    )
+    assert not unwanted & set(output.split())

@@ -1,0 +1,141 @@
+"""The profile: the SRU++ paper's table, and any ESPnet encoder beside it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from torch import nn
+
+from espnet_srupp import profile as module
+from espnet_srupp.profile import Part, build_encoder, profile, table
+
+CONF = Path(__file__).parent.parent / "conf" / "librispeech"
+
+
+def profile_config(name, **encoder_conf):
+    config = yaml.safe_load((CONF / name).read_text())
+    config["encoder_conf"] |= encoder_conf
+    encoder, input_size = build_encoder(config)
+    assert input_size == 80
+    return profile(encoder, input_size, 1000)
+
+
+def test_srupp_has_the_papers_parameters_and_flops():
+    total, *_ = profile_config("train_asr_srupp.yaml")
+    assert total.parameters == pytest.approx(81.5e6, rel=0.005)
+    assert total.flops == pytest.approx(62.0e9, rel=0.02)
+
+
+def test_conformer_has_the_papers_parameters_and_flops():
+    # the paper's Conformer is of 2021, when this was the only relative position
+    total, *_ = profile_config("train_asr_conformer.yaml", rel_pos_type="legacy")
+    assert total.parameters == pytest.approx(83.2e6, rel=0.005)
+    assert total.flops == pytest.approx(64.3e9, rel=0.02)
+
+
+class Toy(nn.Module):
+    """An encoder whose operations are easy to count."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Conv2d(1, 2, 3)
+        self.encoders = nn.ModuleList(
+            nn.ModuleDict({"w": nn.Linear(6, 6)}) for _ in "ab"
+        )
+        self.frozen = nn.Linear(6, 6).requires_grad_(False)
+
+    def forward(self, xs_pad, ilens):
+        x = self.embed(xs_pad[:, None])  # (1, 2, T - 2, 6)
+        for layer in self.encoders:
+            x = layer["w"](x)
+        return nn.functional.scaled_dot_product_attention(x, x, x), ilens, None
+
+
+def test_counts_convolutions_products_and_attention_by_hand():
+    T = 12
+    convolution = 2 * 9 * 2 * T * 6
+    products = 2 * 2 * 2 * T * 6 * 6
+    attention = 2 * 2 * 2 * T * T * 6
+    assert profile(Toy(), 8, T + 2) == [
+        Part("", 20 + 84, convolution + products + attention),
+        Part("embed", 20, convolution),
+        Part("encoders", 84, products),
+        Part("encoders.w", 84, products),
+        Part("frozen", 0, 0),
+    ]
+
+
+def test_conditioning_on_a_ctc_needs_no_vocabulary():
+    conf = dict(
+        output_size=8, hidden_size=8, attention_size=4, num_blocks=2, embed_size=4
+    )
+    conf |= {"interctc_layer_idx": [1], "interctc_use_conditioning": True}
+    encoder, input_size = build_encoder({"encoder": "srupp", "encoder_conf": conf})
+    assert profile(encoder, input_size, 50)[0].flops > 0
+
+
+def test_table_leaves_out_what_is_too_small_to_matter():
+    total = Part("", 10_000_000, 5_000_000_000)
+    parts = [Part("a.b", 10_000, 0), Part("c", 9_999, 4_999_999)]
+    assert table([total, *parts]).splitlines()[1:] == [
+        "  b                                       0.01      0.00",
+        "total                                    10.00      5.00",
+    ]
+
+
+def run(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["profile", *map(str, arguments)])
+    module.main()
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "train.yaml"
+    conf = dict(
+        output_size=8, hidden_size=8, attention_size=4, num_blocks=2, embed_size=4
+    )
+    path.write_text(yaml.safe_dump({"encoder": "srupp", "encoder_conf": conf}))
+    return path
+
+
+def test_command_line_prints_the_table(config, monkeypatch, capsys):
+    run(monkeypatch, config, "--frames", 200)
+    printed = capsys.readouterr().out
+    assert "SRUppEncoder, 200 frames of 80 features" in printed
+    for part in ("embed", "  conv", "encoders", "    query", "output", "total"):
+        assert f"\n{part} " in printed
+
+
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        ({"encoder_conf": {"fff": 1}}, "unexpected keyword argument 'fff'"),
+        ({"encoder_conf": {"num_blocks": "two"}}, "num_blocks"),
+        ({"encoder_conf": {"input_layer": "fff"}}, "unknown input_layer: fff"),
+        ({"encoder": "fff"}, "fff"),
+    ],
+    ids=["option", "type", "value", "encoder"],
+)
+def test_a_config_that_does_not_fit_is_named(
+    change, sentence, config, monkeypatch, capsys
+):
+    config.write_text(yaml.safe_dump({"encoder": "srupp"} | change))
+    with pytest.raises(SystemExit):
+        run(monkeypatch, config)
+    error = capsys.readouterr().err
+    assert str(config) in error and sentence in error
+
+
+def test_a_config_that_does_not_exist_is_named(tmp_path, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        run(monkeypatch, tmp_path / "no.yaml")
+    assert "there is no file" in capsys.readouterr().err
+
+
+def test_profile_leaves_no_gradients():
+    encoder = Toy()
+    profile(encoder, 8, 20)
+    assert all(p.grad is None for p in encoder.parameters())
+    assert torch.is_grad_enabled()

@@ -1,0 +1,62 @@
+"""README keeps its word: its Python runs, its commands and tables name what exists."""
+
+import inspect
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from espnet_srupp.encoder import SRUppEncoder
+from espnet_srupp.recipe import options
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def commands():
+    lines = (line for block in blocks("sh") for line in block.splitlines())
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+def test_the_python_example_gives_the_shapes_it_names():
+    (example,) = blocks("python")
+    names = {}
+    exec(example, names)
+    assert "(2, 124, 512), tensor([124, 79])" in example
+    assert names["xs"].shape == (2, 124, 512)
+    assert names["olens"].tolist() == [124, 79]
+
+
+def test_the_yaml_line_is_yaml():
+    assert [yaml.safe_load(block) for block in blocks("yaml")] == [{"encoder": "srupp"}]
+
+
+def test_the_table_lists_every_option_of_the_encoder_with_its_default():
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", README, re.MULTILINE)
+    parameters = inspect.signature(SRUppEncoder.__init__).parameters.values()
+    expected = {p.name: p.default for p in parameters}
+    del expected["self"], expected["input_size"]
+    assert {name: yaml.safe_load(value.strip("`")) for name, value in rows} == expected
+
+
+@pytest.mark.parametrize("command", commands(), ids=" ".join)
+def test_a_command_names_what_exists(command, monkeypatch):
+    if command[0] == "make":
+        assert re.search(rf"^{command[1]}:", (ROOT / "Makefile").read_text(), re.M)
+    elif command[0].startswith("recipes/"):
+        script = ROOT / command[0]
+        assert script.stat().st_mode & 0o100
+        words = shlex.split(script.read_text(), comments=True)
+        start, end = words.index("espnet_srupp.recipe.asr"), words.index("$@")
+        own = [word for word in words[start + 1 : end] if word != "\n"]
+        monkeypatch.chdir(script.parent)
+        given = options.parse([*own, *command[1:]], ROOT)
+        assert Path(given.asr_config).exists()
+    elif command[:1] == ["python3"] and command[1].endswith(".py"):
+        assert (ROOT / command[1]).exists()

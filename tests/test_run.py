@@ -1,0 +1,152 @@
+"""The runner: arguments, errors, and ESPnet's own programs with `srupp` in them."""
+
+import inspect
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import yaml
+
+from espnet_srupp import run
+from espnet_srupp.encoder import SRUppEncoder
+
+PROGRAM = "import sys\ndef main():\n    print(*sys.argv)\n"
+ASR_TRAIN = Path(find_spec("espnet2.bin.asr_train").origin)
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    """Calls the runner with arguments; programs lie in tmp_path."""
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["run.py", *map(str, arguments)])
+        run.main()
+        return capsys.readouterr().out
+
+    return call
+
+
+@pytest.mark.parametrize("as_module", [True, False], ids=["module", "script"])
+def test_the_program_sees_its_own_arguments(call, tmp_path, as_module):
+    path = tmp_path / "program_with_main.py"
+    path.write_text(PROGRAM)
+    target = ["-m", path.stem] if as_module else [path]
+    assert call(*target, "-m", "--help", "x y") == f"{path} -m --help x y\n"
+
+
+def test_a_script_finds_its_neighbours(call, tmp_path):
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "neighbour.py").write_text("WORD = 'found'\n")
+    script = tmp_path / "scripts" / "has_neighbour.py"
+    script.write_text("import neighbour\ndef main():\n    print(neighbour.WORD)\n")
+    assert call(script) == "found\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "expected -m MODULE or SCRIPT.py"),
+        (["-m"], "expected -m MODULE or SCRIPT.py"),
+        (["--stage", "1"], "expected -m MODULE or SCRIPT.py"),
+        (["-m", "espnet2.bin.no_such"], "there is no module espnet2.bin.no_such"),
+        (["-m", "no_such.program"], "there is no module no_such.program"),
+        (["no_such.py"], "there is no script no_such.py"),
+        (["-m", "string"], "string has no main() to run"),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_command_line_is_one_sentence(call, arguments, message):
+    with pytest.raises(SystemExit) as error:
+        call(*arguments)
+    assert error.value.code.startswith(f"error: {message}")
+    assert error.value.code.count("\n") == 0
+
+
+def test_an_error_inside_the_program_keeps_its_traceback(call, tmp_path):
+    (tmp_path / "program_that_fails.py").write_text("import no_such_dependency\n")
+    with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
+        call("-m", "program_that_fails")
+
+
+def test_help_shows_the_usage(call):
+    assert "usage: python3 -m espnet_srupp.run -m MODULE" in call("--help")
+
+
+def test_a_lazy_import_runs_at_first_use(call, tmp_path):
+    (tmp_path / "loud.py").write_text("print('runs')\nVALUE = 1\n")
+    (tmp_path / "user_of_loud.py").write_text(
+        "import loud\ndef main():\n    print('main')\n    print(loud.VALUE)\n"
+    )
+    run.import_lazily("loud")
+    assert call("-m", "user_of_loud") == "main\nruns\n1\n"
+    run.import_lazily("no_such_module")
+    assert "no_such_module" not in sys.modules
+
+
+def espnet(*arguments, **environment):
+    """The outcome of a program run as users run it."""
+    result = subprocess.run(
+        [sys.executable, "-m", "espnet_srupp.run", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | environment,
+    )
+    assert result.returncode == 0, result.stderr
+    return result
+
+
+@pytest.mark.parametrize(
+    "target", [["-m", "espnet2.bin.asr_train"], [ASR_TRAIN]], ids=["module", "script"]
+)
+def test_print_config_lists_the_encoder_and_its_defaults(target):
+    result = espnet(*target, "--print_config", "--encoder", "srupp")
+    config = yaml.safe_load(result.stdout)
+    assert config["encoder"] == "srupp"
+    parameters = inspect.signature(SRUppEncoder).parameters.values()
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+    assert config["encoder_conf"] == defaults
+    assert "nltk" not in result.stderr
+
+
+SPAWN = """
+import multiprocessing
+import sys
+
+from espnet2.tasks.asr import ASRTask
+from espnet2.train.distributed_utils import resolve_distributed_mode
+
+
+def main():
+    args = ASRTask.get_parser().parse_args()
+    resolve_distributed_mode(args)
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=ASRTask.main_worker, args=(args,))
+    process.start()
+    process.join()
+    sys.exit(process.exitcode)
+"""
+
+
+def test_a_spawned_training_process_builds_the_model(tmp_path):
+    """What `ASRTask.main` does for each of several GPUs, here for none."""
+    (tmp_path / "spawn_training.py").write_text(SPAWN)
+    (tmp_path / "tokens.txt").write_text("<blank>\n<unk>\na\n<sos/eos>\n")
+    sizes = "hidden_size=8 attention_size=4 embed_size=4 output_size=4 num_blocks=2"
+    result = espnet(
+        *("-m", "spawn_training", "--encoder", "srupp", "--input_size", 8),
+        *(x for size in sizes.split() for x in ("--encoder_conf", size)),
+        *("--model_conf", "ctc_weight=1.0"),
+        *("--token_list", tmp_path / "tokens.txt", "--token_type", "char"),
+        *("--dry_run", "true", "--iterator_type", "none"),
+        *("--output_dir", tmp_path / "exp"),
+        PYTHONPATH=str(tmp_path),
+    )
+    config = yaml.safe_load((tmp_path / "exp" / "config.yaml").read_text())
+    assert config["encoder_conf"]["hidden_size"] == 8
+    assert "(encoder): SRUppEncoder(" in result.stderr

@@ -1,0 +1,115 @@
+"""Subsampling: ESPnet's geometry, and exact lengths for each utterance."""
+
+from importlib import import_module
+
+import pytest
+import torch
+from torch import nn
+
+from espnet_srupp.compat import TooShortUttError
+from espnet_srupp.subsampling import (
+    CONVOLUTIONS,
+    Conv2dSubsampling,
+    input_module,
+    output_length,
+    shortest_input,
+)
+
+ESPNET = import_module(TooShortUttError.__module__)
+ALL = pytest.mark.parametrize("input_layer", CONVOLUTIONS)
+
+
+@pytest.mark.parametrize(
+    "input_layer, n, expected",
+    [
+        ("conv2d1", 100, 96),
+        ("conv2d2", 100, 47),
+        ("conv2d2", 1000, 497),
+        ("conv2d", 98, 23),
+        ("conv2d", 100, 24),
+        ("conv2d", 1000, 249),
+        ("conv2d6", 100, 15),
+        ("conv2d6", 1000, 165),
+        ("conv2d8", 100, 11),
+        ("conv2d8", 1000, 124),
+        ("linear", 100, 100),
+        (None, 0, 0),
+    ],
+)
+def test_lengths_are_those_measured_with_espnet(input_layer, n, expected):
+    assert output_length(n, input_layer) == expected
+
+
+@ALL
+def test_lengths_are_those_of_the_module(input_layer):
+    module = Conv2dSubsampling(20, 2, input_layer)
+    shortest = shortest_input(input_layer)
+    lengths = torch.arange(0, shortest + 40)
+    formula = output_length(lengths, input_layer)
+    assert formula.tolist() == [output_length(n, input_layer) for n in lengths.tolist()]
+    assert formula[:shortest].eq(0).all() and formula[shortest] == 1
+    for n in range(shortest, len(lengths)):
+        assert module(torch.randn(1, n, 20)).shape == (1, formula[n], 2)
+
+
+@ALL
+def test_shortest_input_is_espnets_limit(input_layer):
+    subsampling = getattr(ESPNET, input_layer.replace("conv2d", "Conv2dSubsampling"))
+    module = subsampling(20, 2, 0.0)
+    limit = shortest_input(input_layer)
+    assert ESPNET.check_short_utt(module, limit)[0] is False
+    assert ESPNET.check_short_utt(module, limit - 1) == (True, limit)
+
+
+@ALL
+def test_output_equals_espnets(input_layer):
+    subsampling = getattr(ESPNET, input_layer.replace("conv2d", "Conv2dSubsampling"))
+    theirs = subsampling(20, 8, 0.0, pos_enc=nn.Identity())
+    ours = Conv2dSubsampling(20, 8, input_layer)
+    ours.conv.load_state_dict(theirs.conv.state_dict())
+    linear = [m for m in theirs.modules() if isinstance(m, nn.Linear)]
+    ours.linear.load_state_dict(linear[0].state_dict())
+    xs_pad = torch.randn(2, 50, 20)
+    torch.testing.assert_close(ours(xs_pad), theirs(xs_pad, None)[0])
+
+
+@ALL
+def test_frames_of_an_utterance_read_its_own_frames_alone(input_layer):
+    module = Conv2dSubsampling(20, 2, input_layer)
+    for n in range(shortest_input(input_layer), 40):
+        xs_pad = torch.randn(1, 60, 20, requires_grad=True)
+        frames = module(xs_pad)[:, : output_length(n, input_layer)]
+        (read,) = torch.autograd.grad(frames.sum(), xs_pad)
+        assert (read[:, n:] == 0).all()
+
+
+@pytest.mark.parametrize(
+    "input_layer, xs_pad",
+    [
+        ("linear", torch.randn(2, 9, 20)),
+        ("embed", torch.randint(20, (2, 9))),
+    ],
+    ids=["linear", "embed"],
+)
+def test_other_input_layers_keep_the_length(input_layer, xs_pad):
+    assert input_module(input_layer, 20, 8, 0.1, -1)(xs_pad).shape == (2, 9, 8)
+
+
+def test_no_input_layer_keeps_features():
+    xs_pad = torch.randn(2, 9, 20)
+    assert input_module(None, 20, 8, 0.1, -1)(xs_pad) is xs_pad
+
+
+def test_padding_idx_stays_zero():
+    module = input_module("embed", 20, 8, 0.1, 3)
+    assert (module(torch.tensor([[3]])) == 0).all()
+
+
+def test_unknown_input_layer_names_the_known_ones():
+    with pytest.raises(ValueError, match="unknown input_layer: fff; choose .*conv2d6"):
+        input_module("fff", 20, 8, 0.1, -1)
+
+
+def test_too_few_features_name_the_least():
+    with pytest.raises(ValueError, match="at least 7 features per frame, not 6"):
+        Conv2dSubsampling(6, 2)
