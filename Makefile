@@ -3,7 +3,11 @@
 
 PYTHON ?= python3
 NUMBERS := import sys; print("%d.%d" % sys.version_info[:2])
-VERSION := $(shell $(PYTHON) -c '$(NUMBERS)' 2>/dev/null)
+# what pyenv has installed but not activated runs by its full path only
+PYENV := $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions
+RUNS := $(shell if $(PYTHON) -c '' 2>/dev/null; then echo $(PYTHON); \
+  else ls $(PYENV)/*/bin/$(PYTHON) 2>/dev/null | tail -n 1; fi)
+VERSION := $(if $(RUNS),$(shell $(RUNS) -c '$(NUMBERS)'))
 DEFAULT := $(shell python3 -c '$(NUMBERS)' 2>/dev/null)
 # another interpreter than the default one gets an environment of its own
 VENV ?= .venv$(if $(filter-out $(DEFAULT),$(VERSION)),-$(VERSION))
@@ -27,27 +31,24 @@ $(VENV)/python-$(VERSION):
 	    'give one of 3.10 to 3.13, as in PYTHON=/usr/bin/python3.12 make test.' >&2; \
 	  exit 1;; esac
 	@case '$(VERSION)' in 3.1[01]) \
-	  { command -v c++ || command -v g++; } >/dev/null && [ -e "$$($(PYTHON) -c \
+	  { command -v c++ || command -v g++; } >/dev/null && [ -e "$$($(RUNS) -c \
 	    'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] || { \
 	  echo 'error: ESPnet 202511, the one for Python $(VERSION), builds pyworld: install' \
 	    'a C++ compiler and the headers of Python (apt install g++ python3-dev), or' \
 	    'give PYTHON= one from 3.12 on.' >&2; exit 1; };; esac
 	@echo '[1/3] $(VENV) for Python $(VERSION)'
-	@$(PYTHON) -m venv --clear $(VENV)
+	@$(RUNS) -m venv --clear $(VENV)
 	@touch $@
 
-# PyTorch's CPU build is a tenth of the size of PyPI's, which brings CUDA with it
+# PyTorch's CPU build is far smaller than PyPI's, which brings CUDA with it
 $(VENV)/torch: constraints.txt | $(VENV)/python-$(VERSION)
 	@echo '[2/3] torch and torchaudio'
-	@if command -v nvidia-smi >/dev/null; then \
-	  $(PIP) install -c constraints.txt torch torchaudio; \
-	elif timeout 5 $(BIN)/python -c \
-	    'import urllib.request as u; u.urlopen("$(TORCH_CPU)/torch/")' 2>/dev/null; then \
-	  $(PIP) install -c constraints.txt --index-url $(TORCH_CPU) torch torchaudio; \
-	else \
-	  echo '      $(TORCH_CPU) does not answer: taking the large CUDA build from PyPI'; \
-	  $(PIP) install -c constraints.txt torch torchaudio; \
-	fi
+	@{ ! command -v nvidia-smi >/dev/null && timeout 5 $(BIN)/python -c \
+	    'import urllib.request as u; u.urlopen("$(TORCH_CPU)/torch/")' 2>/dev/null && \
+	  $(PIP) install -c constraints.txt --index-url $(TORCH_CPU) torch torchaudio; } || { \
+	  echo "      from PyPI, with CUDA, which is large: PyTorch's CPU builds are out of" \
+	    'reach, or there is a GPU'; \
+	  $(PIP) install -c constraints.txt torch torchaudio; }
 	@touch $@
 
 $(VENV)/installed: setup.py constraints.txt $(VENV)/torch
@@ -63,7 +64,7 @@ demo: install
 	@find recipes/mini/asr1/exp -name RESULTS.md -o -name '*.png' | sort | sed 's/^/  /'
 
 test: install
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: install
 	@$(BIN)/ruff check .

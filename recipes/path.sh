@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sourced by every run.sh: finds the repository's Python. An active environment wins.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-if [ -z "${VIRTUAL_ENV:-}${CONDA_PREFIX:-}" ] && [ -x "${root}/.venv/bin/python3" ]; then
+if [ -z "${VIRTUAL_ENV:-}" ] && [[ $(command -v python3) != "${root}"/.venv* ]]; then
     PATH="${root}/.venv/bin:${PATH}"
 fi
 export PATH

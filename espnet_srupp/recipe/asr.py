@@ -1,6 +1,5 @@
 """run.sh: from a corpus to RESULTS.md, stage by stage as ESPnet's asr.sh."""
 
-import errno
 import os
 import signal
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from espnet_srupp.recipe import options, stage
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.files import full_disk_named
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
 
@@ -26,13 +26,14 @@ INTERRUPTED = 130
 
 def main(words: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    signal.signal(signal.SIGTERM, interrupt)
     try:
         given = options.parse(
             sys.argv[1:] if words is None else words,
             Path(os.environ.get("OLDPWD", ".")),
         )
-        run(given)
+        # what is not written by way of files.py: logs, pictures, copies
+        with full_disk_named(Path(given.expdir)):
+            run(given)
     except RecipeError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -49,20 +50,7 @@ def main(words: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return INTERRUPTED
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        print(
-            f"error: the disk is full ({error.filename}): free some space and run the "
-            "same command again",
-            file=sys.stderr,
-        )
-        return 1
     return 0
-
-
-def interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def run(given: Options) -> None:
@@ -101,5 +89,13 @@ def chosen(given: Options) -> list[int]:
     return [n for n in asked if n not in left_out and n not in LANGUAGE_MODEL]
 
 
+def end_as_by_interrupt() -> None:
+    """Lets a closed terminal or a kill end ESPnet too; nohup still means to go on."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+
+
 if __name__ == "__main__":
+    end_as_by_interrupt()
     sys.exit(main())

@@ -11,13 +11,13 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
-from espnet_srupp.recipe.process import Job, Progress
+from espnet_srupp.recipe.process import Job, Progress, Tail
 from espnet_srupp.recipe.stage import say
 from espnet_srupp.recipe.training import gpus
 
 RESULTS = ("text", "token", "token_int", "score")
 # what ESPnet logs for an utterance when it is done
-FINISHED = (b"best hypo:", b"Utterance [")
+FINISHED = ("best hypo:", "Utterance [")
 SPAN = re.compile(r"(?m)^([\d-]+ [\d:]+),(\d+) .*(speech length|best hypo):")
 
 
@@ -66,11 +66,12 @@ def decode(options: Options, names: Layout, name: str) -> None:
         words = commands.inference(options, names, scp, output)
         jobs.append(Job(words, logdir / f"asr_inference.{n}.log"))
     say("  ESPnet is starting")
+    tails = [Tail(job.log) for job in jobs]
     with Progress(f"decoding {name}", len(wav), "utterances") as progress:
         process.run(
             jobs,
             options.python,
-            lambda: progress.update(sum(finished(job.log) for job in jobs)),
+            lambda: progress.update(progress.done + sum(map(finished, tails))),
         )
     parts = [logdir / f"output.{n}" / "1best_recog" for n in range(1, len(jobs) + 1)]
     for result in RESULTS:
@@ -104,9 +105,9 @@ def balanced(lengths: dict[str, int], nj: int) -> list[list[str]]:
     return shares
 
 
-def finished(log: Path) -> int:
-    text = log.read_bytes()
-    return sum(text.count(sign) for sign in FINISHED)
+def finished(tail: Tail) -> int:
+    """How many utterances a log tells to be done since the last look."""
+    return sum(any(sign in line for sign in FINISHED) for line in tail.lines())
 
 
 def merge(parts: list[Path], wanted: dict[str, str], target: Path) -> None:

@@ -15,10 +15,10 @@ from espnet_srupp.recipe.errors import RecipeError
 INPUT_FILES = ("archive", "asr_config", "inference_config", "bpe_train_text")
 METAVARS = {str: "TEXT", int: "N", float: "X", bool: "true|false"}
 USAGE = "run.sh [--option value ...]"
-NOTE = """Options and stages are those of ESPnet's asr.sh. Paths are relative to the recipe's
-folder; input files that are not there are sought in the folder where the command was
-given. Your own data: write data/<set> with wav.scp, text and utt2spk, give --train_set,
---valid_set and --test_sets, and begin with --stage 2.
+NOTE = """Options and stages are those of ESPnet's asr.sh. Paths are relative to the
+recipe's folder; input files that are not there are sought in the folder where the
+command was given. Your own data: write data/<set> with wav.scp, text and utt2spk, give
+--train_set, --valid_set and --test_sets, and begin with --stage 2.
 
 stages: 1 data, 2 speed perturbation, 3 format, 4 filter by length, 5 tokens,
         10 statistics, 11 training, 12 decoding, 13 scoring, 14 packing"""

@@ -21,7 +21,7 @@ POLL_SECONDS = 0.3
 GRACE_SECONDS = 5
 # the last line of a traceback, or what argparse prints
 EXCEPTION = re.compile(
-    r"^(?:[\w.]+(?:Error|Exception|Interrupt|Exit|Warning)\b.*|[\w.]+: error: .*)$"
+    r"^(?:[\w.]+(?:Error|Exception|Interrupt)\b.*|[\w.]+: error: .*)$"
 )
 # what ESPnet or torch say, and what helps
 REMEDIES = (
@@ -29,10 +29,9 @@ REMEDIES = (
         r"unexpected keyword argument '(\w+)'",
         "there is no {0!r} there: correct the YAML",
     ),
-    (r"unrecognized arguments: (\S+)", "ESPnet has no option {0}: correct the YAML"),
     (
-        r"unrecognized key.*'(\w+)'|has no attribute '(\w+)'",
-        "look for {0!r} in the YAML",
+        r"unrecognized arguments: (\S+)",
+        "ESPnet has no option {0}: correct the YAML or --asr_args",
     ),
     (
         r"No CUDA GPUs|not compiled with CUDA|no NVIDIA driver|CUDA driver|"
@@ -162,6 +161,23 @@ def last_error(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if EXCEPTION.match(line)]
     return (errors or lines or [""])[-1].rstrip(".:")
+
+
+class Tail:
+    """Follows a log that is being written, from what it holds at first."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.offset = path.stat().st_size if path.exists() else 0
+
+    def lines(self) -> list[str]:
+        """The whole lines that have come since the last look."""
+        with open(self.path, "rb") as file:
+            file.seek(self.offset)
+            text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        return whole.decode("utf-8", "replace").splitlines()
 
 
 class Progress:

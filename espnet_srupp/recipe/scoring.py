@@ -236,7 +236,9 @@ def alignment(
     widths = [max(map(len, column)) for column in columns]
     lines = [
         f"{label + ':':<6}"
-        + " ".join(f"{column[i]:<{w}}" for column, w in zip(columns, widths, strict=True))
+        + " ".join(
+            f"{column[i]:<{w}}" for column, w in zip(columns, widths, strict=True)
+        )
         for i, label in enumerate(("REF", "HYP", "Eval"))
     ]
     scores = f"{counts.correct} {counts.substituted} {counts.deleted} {counts.inserted}"

@@ -164,7 +164,7 @@ def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
         target = names.decoding / name
         yield Step(
             12,
-            f"decoding of {source} into {target}",
+            f"decoding of {source}",
             partial(decoding.decode, given, names, name),
             [target / result for result in decoding.RESULTS],
             [source / "wav.scp", model, names.exp / "config.yaml"],
@@ -178,7 +178,7 @@ def score_sets(given: Options, names: Layout) -> Iterator[Step]:
         target = names.decoding / name
         yield Step(
             13,
-            f"scoring of {target}",
+            f"scoring of {name}",
             partial(scoring.score_set, given, names, name),
             [target / f"score_{kind}" for kind in scoring.kinds(names)],
             [source / "text", source / "utt2spk", target / "text"],
@@ -200,7 +200,10 @@ def score_sets(given: Options, names: Layout) -> Iterator[Step]:
         [names.exp / "RESULTS.md"],
         [*tables, names.exp / "probe" / "model.json"],
     )
-    say(f"results in {names.exp / 'RESULTS.md'}\n\n{results.block(names.exp, 'wer')}")
+    say(
+        f"results in {names.exp / 'RESULTS.md'}, pictures in {names.exp / 'images'}: "
+        f"training_curves.png, attention.png\n\n{results.block(names.exp, 'wer')}"
+    )
 
 
 def pack_model(given: Options, names: Layout) -> Iterator[Step]:

@@ -4,7 +4,7 @@ import re
 import shutil
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from espnet_srupp.recipe import commands, epochs, pictures, process, stage
@@ -12,7 +12,7 @@ from espnet_srupp.recipe.epochs import Epoch
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options, cores
-from espnet_srupp.recipe.process import Job
+from espnet_srupp.recipe.process import Job, Tail
 from espnet_srupp.recipe.stage import say, timespan
 
 # a training goes on when these change; with anything else it is another training
@@ -125,7 +125,7 @@ class View:
 
     def __init__(self, log: Path):
         self.log = log
-        self.offset = log.stat().st_size if log.exists() else 0
+        self.tail = Tail(log)
         self.epoch = self.epochs = self.batches = 0
         self.seconds: list[float] = []
         self.told = time.monotonic()
@@ -133,16 +133,8 @@ class View:
 
     def update(self) -> None:
         """Reads what is new in the log."""
-        for line in self.lines():
+        for line in self.tail.lines():
             self.read(line)
-
-    def lines(self) -> Iterator[str]:
-        with open(self.log, "rb") as file:
-            file.seek(self.offset)
-            text = file.read()
-        whole = text[: text.rfind(b"\n") + 1]
-        self.offset += len(whole)
-        yield from whole.decode("utf-8", "replace").splitlines()
 
     def read(self, line: str) -> None:
         if found := re.search(r"Total Number of model parameters: ([\d.]+ \w)", line):

@@ -1,0 +1,107 @@
+"""Which stages run, how run.sh ends, and that the recipes' own options are right."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from espnet_srupp.recipe import asr
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.options import Options
+
+ROOT = Path(__file__).parents[1]
+RECIPES = sorted((ROOT / "recipes").glob("*/asr1"))
+SETS = ["--train_set", "train", "--valid_set", "dev", "--test_sets", "test"]
+ALL = [1, 2, 3, 4, 5, 10, 11, 12, 13]
+
+
+@pytest.mark.parametrize(
+    ("options", "stages"),
+    [
+        pytest.param({}, ALL, id="all but packing"),
+        pytest.param({"skip_packing": False}, [*ALL, 14], id="packing"),
+        pytest.param({"stage": 3, "stop_stage": 4}, [3, 4], id="some"),
+        pytest.param({"stage": 5, "stop_stage": 8}, [5], id="up to language models"),
+        pytest.param({"skip_stages": "1 2 11"}, [3, 4, 5, 10, 12, 13], id="left out"),
+        pytest.param({"skip_data_prep": True}, [10, 11, 12, 13], id="skip_data_prep"),
+        pytest.param({"skip_train": True}, [1, 3, 12, 13], id="skip_train"),
+        pytest.param({"skip_eval": True}, [1, 2, 3, 4, 5, 10, 11], id="skip_eval"),
+    ],
+)
+def test_stages(options, stages):
+    assert asr.chosen(Options(**options)) == stages
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"stage": 6, "stop_stage": 8}, "language models"),
+        ({"stage": 9, "stop_stage": 9}, "language models"),
+        ({"stage": 15}, "1 to 14"),
+        ({"stage": 5, "stop_stage": 3}, "1 to 14"),
+    ],
+)
+def test_stages_that_are_not_there(options, said):
+    with pytest.raises(RecipeError, match=said):
+        asr.chosen(Options(**options))
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (RecipeError("a is wrong: do b"), 1, "error: a is wrong: do b"),
+        (KeyboardInterrupt(), 130, "interrupted: "),
+        (ModuleNotFoundError(name="soxr"), 1, "no module soxr: install"),
+        (OSError(errno.ENOSPC, "No space left"), 1, "no space left on the file system"),
+    ],
+    ids=["mistake", "interrupt", "module", "full disk"],
+)
+def test_end_is_one_line_and_an_exit_code(monkeypatch, capsys, error, code, said):
+    def fail(_):
+        raise error
+
+    monkeypatch.setattr(asr, "run", fail)
+    assert asr.main(["--corpus", "mini", *SETS]) == code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_bug_is_not_hidden(monkeypatch):
+    def fail(_):
+        raise ValueError
+
+    monkeypatch.setattr(asr, "run", fail)
+    with pytest.raises(ValueError):
+        asr.main(["--corpus", "mini", *SETS])
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.parent.name)
+def test_run_sh_holds_data_and_no_logic(recipe):
+    lines = (recipe / "run.sh").read_text().splitlines()
+    assert len(lines) < 45
+    assert lines[-1].strip() == '"$@"'
+    assert not {"if", "for", "while", "case"} & set(" ".join(lines[4:]).split())
+    corpus = recipe.parent.name
+    assert (recipe / "conf").resolve() == ROOT / "conf" / corpus
+    assert os.readlink(recipe / "conf") == f"../../../conf/{corpus}"
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.parent.name)
+def test_own_options_and_files_of_run_sh_are_right(recipe, tmp_path):
+    done = subprocess.run(
+        [str(recipe / "run.sh"), "--stage", "15"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path(), "VIRTUAL_ENV": sys.prefix},
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: --stage 15 ")
+
+
+def path():
+    """PATH with this very Python first."""
+    return f"{Path(sys.executable).parent}:{os.environ['PATH']}"

@@ -1,0 +1,43 @@
+"""YAML files are read flat, and a mistake in one is named with its line."""
+
+import pytest
+
+from espnet_srupp.recipe import config
+from espnet_srupp.recipe.errors import RecipeError
+
+
+def test_keys_are_joined_by_dots(tmp_path):
+    path = tmp_path / "train.yaml"
+    path.write_text("optim: adam\nencoder_conf:\n    a: {b: 1}\n    c: [1, 2]\n")
+    assert config.read(str(path)) == {
+        "optim": "adam",
+        "encoder_conf.a.b": 1,
+        "encoder_conf.c": [1, 2],
+    }
+
+
+def test_arguments_override_the_file(tmp_path):
+    path = tmp_path / "train.yaml"
+    path.write_text("max_epoch: 5\nseed: 1\n")
+    assert config.read(str(path), "--max_epoch 9") == {"max_epoch": "9", "seed": 1}
+
+
+def test_no_file_is_nothing():
+    assert config.read("") == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        pytest.param(b"a: 1\nb: [1, 2\nc: 3\n", "line 3", id="bracket"),
+        pytest.param(b"a: 1\n\tb: 2\n", "line 2", id="tabulator"),
+        pytest.param(b"a\nb\n", "key: value", id="no keys"),
+        pytest.param(b"", "key: value", id="empty"),
+        pytest.param(b"a: \xff\n", "UTF-8", id="encoding"),
+    ],
+)
+def test_mistake_is_named(tmp_path, content, said):
+    path = tmp_path / "train.yaml"
+    path.write_bytes(content)
+    with pytest.raises(RecipeError, match=f"train.yaml.*{said}"):
+        config.read(str(path))

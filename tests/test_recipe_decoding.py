@@ -1,0 +1,91 @@
+"""No utterance is lost or doubled between the processes."""
+
+import pytest
+
+from espnet_srupp.recipe import decoding
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.layout import layout
+from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.process import Tail
+
+LENGTHS = {"a": 10, "b": 90, "c": 30, "d": 50, "e": 20}
+
+
+@pytest.mark.parametrize("nj", [1, 2, 3, 9])
+def test_every_utterance_is_dealt_once(nj):
+    shares = decoding.balanced(LENGTHS, nj)
+    assert sorted(sum(shares, [])) == sorted(LENGTHS)
+    assert all(shares)
+    assert len(shares) == min(nj, len(LENGTHS))
+
+
+def test_processes_get_the_same_length_of_audio():
+    shares = decoding.balanced(LENGTHS, 2)
+    assert [sum(LENGTHS[u] for u in share) for share in shares] == [100, 100]
+
+
+def test_longest_comes_first():
+    for share in decoding.balanced(LENGTHS, 2):
+        lengths = [LENGTHS[u] for u in share]
+        assert lengths == sorted(lengths, reverse=True)
+
+
+@pytest.fixture
+def parts(tmp_path):
+    texts = ["c three\na one two\n", "b \n"]
+    paths = [tmp_path / f"part{n}" for n in range(2)]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text)
+    return paths
+
+
+def test_results_are_sorted_and_empty_ones_kept(parts, tmp_path):
+    decoding.merge(parts, dict.fromkeys("abc", ""), tmp_path / "text")
+    assert (tmp_path / "text").read_text() == "a one two\nb \nc three\n"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [("abcd", "d is missing"), ("ab", "c came out .*unasked")],
+    ids=["lost", "extra"],
+)
+def test_miscount_names_the_utterance(parts, tmp_path, wanted, said):
+    with pytest.raises(RecipeError, match=said):
+        decoding.merge(parts, dict.fromkeys(wanted, ""), tmp_path / "text")
+    assert not (tmp_path / "text").exists()
+
+
+def test_doubled_utterance_is_named(parts, tmp_path):
+    parts[1].write_text("a again\n")
+    with pytest.raises(RecipeError, match="a came out .*twice"):
+        decoding.merge(parts, dict.fromkeys("ac", ""), tmp_path / "text")
+
+
+LOG = """# command
+2026-11-21 08:50:00,500 (asr_inference:522) INFO: speech length: 16000
+2026-11-21 08:50:00,600 (beam_search:428) INFO: decoder input length: 24
+2026-11-21 08:50:01,000 (beam_search:483) INFO: best hypo: ONE
+2026-11-21 08:50:01,000 (asr_inference:700) INFO: speech length: 100
+2026-11-21 08:50:01,100 (asr_inference:702) WARNING: Utterance ['u'] is too short
+2026-11-21 08:50:01,250 (asr_inference:522) INFO: speech length: 16000
+2026-11-21 08:50:02,000 (beam_search:483) INFO: best hypo: TWO
+"""
+
+
+def test_progress_and_time_come_from_the_log(tmp_path):
+    tail = Tail(tmp_path / "log")
+    (tmp_path / "log").write_text(LOG)
+    assert [decoding.finished(tail) for _ in range(2)] == [3, 0]
+    assert decoding.busy_seconds([tmp_path / "log"] * 2) == pytest.approx(2 * 1.25)
+
+
+def test_missing_checkpoint_is_named_with_those_that_are_there(tmp_path):
+    given = Options(train_set="a", valid_set="b", test_sets="c", asr_exp=str(tmp_path))
+    names = layout(given)
+    with pytest.raises(RecipeError, match="valid.acc.ave.pth.*--stage 11"):
+        decoding.model_file(given, names)
+    (tmp_path / "valid.loss.ave.pth").touch()
+    with pytest.raises(RecipeError, match="valid.acc.ave.pth.*one of valid.loss.ave"):
+        decoding.model_file(given, names)
+    (tmp_path / "valid.acc.ave.pth").touch()
+    assert decoding.model_file(given, names) == tmp_path / "valid.acc.ave.pth"

@@ -1,0 +1,135 @@
+"""Folders and files are named as asr.sh names them."""
+
+from pathlib import Path
+
+import pytest
+
+from espnet_srupp.recipe.layout import arguments, layout
+from espnet_srupp.recipe.options import Options
+
+GIVEN = {
+    "corpus": "an4",
+    "train_set": "train_nodev",
+    "valid_set": "train_dev",
+    "test_sets": "train_dev test",
+}
+
+
+def names(**options):
+    return layout(Options(**{**GIVEN, **options}))
+
+
+@pytest.mark.parametrize(
+    ("options", "exp", "stats"),
+    [
+        pytest.param(
+            {
+                "asr_config": "conf/tuning/train_asr_srupp.yaml",
+                "lang": "en",
+                "speed_perturb_factors": "0.9 1.0 1.1",
+            },
+            "exp/asr_train_asr_srupp_raw_en_bpe30_sp",
+            "exp/asr_stats_raw_en_bpe30_sp",
+            id="recipe",
+        ),
+        pytest.param({}, "exp/asr_train_raw_bpe30", "exp/asr_stats_raw_bpe30", id="no"),
+        pytest.param(
+            {"token_type": "char", "lang": "zh", "expdir": "e"},
+            "e/asr_train_raw_zh_char",
+            "e/asr_stats_raw_zh_char",
+            id="char",
+        ),
+        pytest.param(
+            {"asr_args": "--max_epoch 10 --optim_conf lr=0.1"},
+            "exp/asr_train_raw_bpe30_max_epoch10_optim_conflr0.1",
+            "exp/asr_stats_raw_bpe30",
+            id="overrides",
+        ),
+        pytest.param(
+            {"asr_tag": "mine", "speed_perturb_factors": "0.9"},
+            "exp/asr_mine",
+            "exp/asr_stats_raw_bpe30_sp",
+            id="tag",
+        ),
+        pytest.param(
+            {"asr_exp": "/x/y", "asr_stats_dir": "/z"}, "/x/y", "/z", id="folders"
+        ),
+    ],
+)
+def test_experiment(options, exp, stats):
+    made = names(**options)
+    assert made.exp == Path(exp)
+    assert made.stats == Path(stats)
+
+
+@pytest.mark.parametrize(
+    ("options", "tag"),
+    [
+        pytest.param({}, "inference_asr_model_valid.acc.ave", id="default"),
+        pytest.param(
+            {"inference_config": "conf/decode_asr.yaml"},
+            "decode_asr_asr_model_valid.acc.ave",
+            id="config",
+        ),
+        pytest.param(
+            {"inference_args": "--beam_size 5", "inference_asr_model": "a/10epoch.pth"},
+            "inference_beam_size5_asr_model_a_10epoch",
+            id="overrides",
+        ),
+        pytest.param({"inference_tag": "mine"}, "mine", id="tag"),
+    ],
+)
+def test_inference(options, tag):
+    assert names(**options).inference == tag
+
+
+@pytest.mark.parametrize(
+    ("options", "token_list", "bpemodel"),
+    [
+        (
+            {"lang": "en", "nbpe": 30},
+            "data/en_token_list/bpe_unigram30/tokens.txt",
+            "data/en_token_list/bpe_unigram30/bpe.model",
+        ),
+        ({"token_type": "char"}, "data/token_list/char/tokens.txt", None),
+        ({"token_type": "word"}, "data/token_list/word/tokens.txt", None),
+    ],
+    ids=["bpe", "char", "word"],
+)
+def test_tokens(options, token_list, bpemodel):
+    made = names(**options)
+    assert made.token_list == Path(token_list)
+    assert made.bpemodel == (Path(bpemodel) if bpemodel else None)
+
+
+def test_perturbed_training_set_and_dumped_sets():
+    made = names(speed_perturb_factors="0.9 1.0 1.1")
+    assert made.train_set == "train_nodev_sp"
+    assert made.train == Path("dump/raw/train_nodev_sp")
+    assert made.valid == Path("dump/raw/train_dev")
+
+
+@pytest.mark.parametrize(
+    ("options", "sets"),
+    [
+        pytest.param({}, ["org/train_dev", "test"], id="validation set among them"),
+        pytest.param({"test_sets": "a b"}, ["a", "b"], id="others"),
+        pytest.param(
+            {"test_sets": "a", "eval_valid_set": True},
+            ["org/train_dev", "a"],
+            id="eval_valid_set",
+        ),
+    ],
+)
+def test_sets_to_decode(options, sets):
+    made = names(**options)
+    assert list(made.tests) == sets
+    assert list(made.tests.values()) == [Path("dump/raw", name) for name in sets]
+
+
+def test_arguments_are_read_as_espnet_reads_them():
+    assert arguments("--max-epoch 10 --optim_conf lr=1 eps=2 --use_amp=true") == {
+        "max_epoch": "10",
+        "optim_conf": "lr=1 eps=2",
+        "use_amp": "true",
+    }

@@ -1,0 +1,118 @@
+"""run.sh's command line: asr.sh's names and values, one sentence when wrong."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.options import Options, parse
+
+REQUIRED = "--corpus mini --train_set train --valid_set dev --test_sets test".split()
+
+# the options of asr.sh (202511) that the recipes know
+ASR_SH = """stage stop_stage skip_stages skip_data_prep skip_train skip_eval
+skip_packing eval_valid_set ngpu nj inference_nj gpu_inference dumpdir expdir python
+speed_perturb_factors audio_format fs min_wav_duration max_wav_duration token_type nbpe
+bpemode oov blank sos_eos bpe_nlsyms bpe_char_cover bpe_train_text lang asr_tag asr_exp
+asr_stats_dir asr_config asr_args pretrained_model ignore_init_mismatch feats_normalize
+asr_speech_fold_length asr_text_fold_length inference_tag inference_config
+inference_args inference_asr_model train_set valid_set test_sets score_opts""".split()
+OURS = ["corpus", "archive", "force"]
+
+
+def options(*words, caller=Path(".")):
+    return parse([*REQUIRED, *words], caller)
+
+
+def test_names_are_those_of_asr_sh():
+    assert {item.name for item in fields(Options)} == {*ASR_SH, *OURS}
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        pytest.param(["--nbpe", "50"], "nbpe", 50, id="number"),
+        pytest.param(["--nbpe=50"], "nbpe", 50, id="equals sign"),
+        pytest.param(["--asr-tag", "a"], "asr_tag", "a", id="dashes in the name"),
+        pytest.param(["--skip_packing", "false"], "skip_packing", False, id="boolean"),
+        pytest.param(
+            ["--asr_args", "--max_epoch=3"], "asr_args", "--max_epoch=3", id="dashes"
+        ),
+        pytest.param(
+            ["--asr_args", "--a 1 --b 2"], "asr_args", "--a 1 --b 2", id="several words"
+        ),
+        pytest.param(["--score_opts", "-s"], "score_opts", "-s", id="single dash"),
+        pytest.param(["--asr_tag", ""], "asr_tag", "", id="empty"),
+        pytest.param(["--asr_tag", "50 %"], "asr_tag", "50 %", id="percent sign"),
+        pytest.param(["--nbpe", "50", "--nbpe", "60"], "nbpe", 60, id="last one wins"),
+    ],
+)
+def test_value(words, name, value):
+    assert getattr(options(*words), name) == value
+
+
+@pytest.mark.parametrize(
+    ("words", "culprits"),
+    [
+        pytest.param(["--nbp", "5"], ["--nbp", "--nbpe"], id="nearest name"),
+        pytest.param(["--stop-stge", "5"], ["--stop_stage"], id="nearest with dashes"),
+        pytest.param(["--use_lm", "true"], ["--use_lm"], id="not implemented"),
+        pytest.param(["--xyzzy", "5"], ["--xyzzy", "--help"], id="nothing near"),
+        pytest.param(["--stag", "5"], ["--stag", "--stage"], id="no abbreviations"),
+        pytest.param(["5"], ["'5'"], id="positional"),
+        pytest.param(["-x", "5"], ["'-x'"], id="one dash"),
+        pytest.param(["--stage"], ["--stage", "value"], id="no value"),
+        pytest.param(["--stage", "x"], ["--stage", "'x'"], id="not a number"),
+        pytest.param(["--force", "yes"], ["--force", "true or false"], id="boolean"),
+        pytest.param(["--token_type", "phn"], ["--token_type", "bpe"], id="choice"),
+        pytest.param(["--fs", "16kHz"], ["--fs", "16kHz"], id="rate"),
+        pytest.param(["--speed_perturb_factors", "0.9 x"], ["0.9 x"], id="speeds"),
+        pytest.param(["--speed_perturb_factors", "-1"], ["positive"], id="sign"),
+        pytest.param(["--skip_stages", "2,4"], ["--skip_stages"], id="stages"),
+        pytest.param(["--nj", "0"], ["--nj"], id="no process"),
+        pytest.param(["--min_wav_duration", "30"], ["--max_wav_dur"], id="durations"),
+        pytest.param(["--asr_args", "--a 'b"], ["--asr_args", "quot"], id="quotation"),
+        pytest.param(["--asr_config", "no.yaml"], ["no.yaml"], id="no such file"),
+        pytest.param(["--test_sets", ""], ["--test_sets"], id="required"),
+        pytest.param(["--score_opts", "-e"], ["--score_opts"], id="sclite's options"),
+    ],
+)
+def test_mistake_is_named_in_one_sentence(words, culprits):
+    with pytest.raises(RecipeError) as error:
+        options(*words)
+    message = str(error.value)
+    assert all(culprit in message for culprit in culprits)
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("fs", "rate"), [("16k", 16000), ("8000", 8000), ("22.05k", 22050)]
+)
+def test_rate_is_in_hertz(fs, rate):
+    assert options("--fs", fs).rate == rate
+
+
+def test_files_are_sought_in_the_callers_folder(tmp_path):
+    (tmp_path / "my.yaml").touch()
+    given = options("--asr_config", "my.yaml", caller=tmp_path)
+    assert given.asr_config == str(tmp_path / "my.yaml")
+
+
+def test_files_of_the_recipe_come_first(tmp_path, monkeypatch):
+    recipe, caller = tmp_path / "recipe", tmp_path / "caller"
+    for folder in (recipe, caller):
+        folder.mkdir()
+        (folder / "my.yaml").touch()
+    monkeypatch.chdir(recipe)
+    assert options("--asr_config", "my.yaml", caller=caller).asr_config == "my.yaml"
+
+
+def test_help_shows_every_option_with_its_default(capsys):
+    with pytest.raises(SystemExit):
+        options("--help")
+    shown = capsys.readouterr().out
+    for item in fields(Options):
+        assert f"--{item.name} " in shown
+    assert "(default: 30)" in shown
+    assert "(default: false)" in shown

@@ -1,0 +1,55 @@
+"""Pictures show what is there and do not fail on what is not."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from espnet_srupp.recipe import pictures
+
+LINE = (
+    "INFO: {0}epoch results: [train] {1}, time=3 seconds, [valid] {1}, time=1 second\n"
+)
+FULL = "loss=5.{0}, loss_ctc=6.0, loss_att=4.0, acc=0.{0}, cer_ctc=0.5, cer=0.6"
+
+
+def colours(path):
+    with Image.open(path) as picture:
+        return picture.size, len(picture.convert("RGB").getcolors(1 << 24))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(FULL, id="all"),
+        pytest.param("loss=5.{0}, loss_ctc=5.0, cer_ctc=nan", id="CTC only"),
+    ],
+)
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_curves_of_any_training_are_drawn(tmp_path, values, epochs):
+    lines = [LINE.format(n, values.format(n)) for n in range(1, epochs + 1)]
+    (tmp_path / "train.log").write_text("".join(lines))
+    path = pictures.training_curves(tmp_path)
+    assert path == tmp_path / "images" / "training_curves.png"
+    (width, height), shades = colours(path)
+    assert width > 800 and height > 500 and shades > 20
+
+
+def test_training_without_an_epoch_has_no_curves(tmp_path):
+    (tmp_path / "train.log").write_text("starting\n")
+    assert pictures.training_curves(tmp_path) is None
+
+
+@pytest.mark.parametrize("parts", [["encoder", "decoder"], ["encoder"], []])
+def test_attention_of_any_model_is_drawn(tmp_path, parts):
+    arrays = {
+        "features": np.random.randn(100, 80),
+        "encoder": np.random.rand(24, 24),
+        "decoder": np.random.rand(3, 24),
+        "tokens": np.array(["_ONE", "_TWO", "<eos>"]),
+        "seconds": np.array(1.0),
+    }
+    kept = {n: a for n, a in arrays.items() if n in [*parts, "features", "tokens"]}
+    np.savez(tmp_path / "a.npz", seconds=arrays["seconds"], **kept)
+    path = pictures.attention(tmp_path / "a.npz", tmp_path / "a.png", "u1", "ONE TWO")
+    (_, height), shades = colours(path)
+    assert height > 200 and shades > 20

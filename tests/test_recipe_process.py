@@ -1,0 +1,201 @@
+"""Programs run side by side, are ended with all they started, and failures are told."""
+
+import os
+import shlex
+import signal
+import sys
+import time
+
+import pytest
+
+from espnet_srupp.recipe import process
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.options import cores
+from espnet_srupp.recipe.process import Job, Progress, explain, run
+
+PYTHON = shlex.quote(sys.executable)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(process, "POLL_SECONDS", 0.01)
+
+
+def job(tmp_path, program, name="log"):
+    return Job(["-c", program], tmp_path / "logs" / name)
+
+
+def test_log_holds_command_output_and_errors(tmp_path):
+    program = "import sys; print('out'); print('err', file=sys.stderr)"
+    run([job(tmp_path, program)], PYTHON)
+    command, out, err = (tmp_path / "logs" / "log").read_text().splitlines()
+    assert command.startswith("# ")
+    assert (out, err) == ("out", "err")
+
+
+@pytest.mark.parametrize("append", [True, False])
+def test_log_is_continued_on_request(tmp_path, append):
+    for word in ("one", "two"):
+        run([job(tmp_path, f"print('{word}')")], PYTHON, append=append)
+    log = (tmp_path / "logs" / "log").read_text()
+    assert "two" in log
+    assert ("one\n" in log) == append
+
+
+def test_programs_run_side_by_side(tmp_path):
+    # each waits for the file that the other makes
+    wait = "import pathlib, time\npathlib.Path({0!r}).touch()\n"
+    wait += "while not pathlib.Path({1!r}).exists(): time.sleep(0.01)"
+    a, b = str(tmp_path / "a"), str(tmp_path / "b")
+    jobs = [
+        job(tmp_path, wait.format(a, b), "1"),
+        job(tmp_path, wait.format(b, a), "2"),
+    ]
+    run(jobs, PYTHON)
+
+
+def test_processors_are_shared_out(tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(process, "cores", lambda: 6)
+    program = "import os; print(os.environ['OMP_NUM_THREADS'])"
+    run([job(tmp_path, program, str(n)) for n in range(3)], PYTHON)
+    assert (tmp_path / "logs" / "2").read_text().endswith("\n2\n")
+
+
+def test_threads_that_the_user_has_set_stay(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    program = "import os; print(os.environ['OMP_NUM_THREADS'])"
+    run([job(tmp_path, program)], PYTHON)
+    assert (tmp_path / "logs" / "log").read_text().endswith("\n7\n")
+    assert cores() >= 1
+
+
+def test_watch_is_called_at_least_once_after_the_end(tmp_path):
+    log, seen = tmp_path / "logs" / "log", []
+    run([job(tmp_path, "print('end')")], PYTHON, lambda: seen.append(log.read_text()))
+    assert "end" in seen[-1]
+
+
+def alive(pid):
+    """Whether a process runs; one that has ended and waits for its parent does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone(pid):
+    deadline = time.monotonic() + 5
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not alive(pid)
+
+
+SLEEPER = """
+import pathlib, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+pathlib.Path({0!r}).with_suffix(".part").write_text(str(child.pid))
+pathlib.Path({0!r}).with_suffix(".part").rename({0!r})
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs Linux's /proc")
+@pytest.mark.parametrize("how", ["interrupt", "another failed"])
+def test_everything_is_ended(tmp_path, how):
+    started = tmp_path / "started"
+    jobs = [job(tmp_path, SLEEPER.format(str(started)), "1")]
+    if how == "another failed":
+        wait = f"import os, time\nwhile not os.path.exists({str(started)!r}): "
+        jobs.append(job(tmp_path, wait + "time.sleep(0.01)\nraise SystemExit(3)", "2"))
+
+    def watch():
+        if how == "interrupt" and started.exists():
+            raise KeyboardInterrupt
+
+    with pytest.raises((KeyboardInterrupt, RecipeError)):
+        run(jobs, PYTHON, watch)
+    assert gone(int(started.read_text()))
+
+
+def test_command_that_does_not_start_is_named(tmp_path):
+    with pytest.raises(RecipeError, match="--python /no/such.*cannot start"):
+        run([job(tmp_path, "")], "/no/such -m x")
+
+
+def test_failure_names_the_last_error_and_the_log(tmp_path):
+    with pytest.raises(RecipeError, match=r"ValueError: odd number \(log: .*log\)"):
+        run([job(tmp_path, "raise ValueError('odd number')")], PYTHON)
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        pytest.param(
+            "TypeError: SRUppEncoder.__init__() got an unexpected keyword argument "
+            "'hiden_size'",
+            "no 'hiden_size'",
+            id="YAML key",
+        ),
+        pytest.param(
+            "asr_train.py: error: unrecognized arguments: --max_epochs",
+            "no option --max_epochs",
+            id="argument",
+        ),
+        pytest.param("RuntimeError: No CUDA GPUs are available", "--ngpu 0", id="GPU"),
+        pytest.param(
+            "AssertionError: Torch not compiled with CUDA enabled", "--ngpu 0", id="CPU"
+        ),
+        pytest.param(
+            "torch.OutOfMemoryError: CUDA out of memory. Tried", "batch_bins", id="CUDA"
+        ),
+        pytest.param(
+            "OSError: [Errno 28] No space left on device", "free some space", id="disk"
+        ),
+        pytest.param(
+            "RuntimeError: [enforce fail at inline_container.cc:778] . "
+            "PytorchStreamWriter failed writing file data/3: file write failed",
+            "free some space",
+            id="disk while saving",
+        ),
+        pytest.param(
+            "ModuleNotFoundError: No module named 'espnet2.x'",
+            "pip install",
+            id="module",
+        ),
+        pytest.param(
+            "soundfile.LibsndfileError: Error opening 'a.flac': System error.",
+            "--stage 3",
+            id="audio",
+        ),
+    ],
+)
+def test_known_causes_have_a_remedy(tmp_path, line, remedy):
+    log = tmp_path / "log"
+    log.write_text(
+        f"Traceback (most recent call last):\n  File\n{line}\nsome warning\n"
+    )
+    message = explain(log, 1)
+    assert line.rstrip(".") in message
+    assert remedy in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(-signal.SIGKILL, "memory"), (-signal.SIGSEGV, "SIGSEGV"), (3, "exit code 3")],
+)
+def test_silent_ends_are_told(tmp_path, code, said):
+    (tmp_path / "log").write_text("")
+    assert said in explain(tmp_path / "log", code)
+
+
+def test_progress_without_a_terminal_is_ten_lines(capsys):
+    with Progress("decoding", 200, "utterances") as progress:
+        for done in range(0, 201, 3):
+            progress.update(done)
+        progress.update(200)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 10
+    assert lines[-1].strip() == "decoding: 200/200 utterances"

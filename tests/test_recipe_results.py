@@ -1,0 +1,73 @@
+"""RESULTS.md has ESPnet's form and says how the numbers came about."""
+
+import json
+
+import pytest
+
+import espnet_srupp
+from espnet_srupp.compat import ESPNET_VERSION
+from espnet_srupp.recipe import results, stage
+from espnet_srupp.recipe.scoring import score, words
+
+LINE = "INFO: {0}epoch results: [train] loss=5.0, time={1} seconds, [valid] loss=4.0\n"
+SCLITE = """
+     | SPKR             | # Snt  # Wrd | Corr    Sub    Del    Ins    Err  S.Err |
+     | Sum/Avg          |   130    773 | 92.8    5.4    1.8    0.4    7.6   30.0 |
+     | Mean             | 13.0    77.3 | 92.9    5.3    1.8    0.4    7.5   30.1 |
+"""
+
+
+@pytest.fixture
+def exp(tmp_path):
+    """An experiment with two decoded sets, one of them scored by sclite."""
+    exp = tmp_path / "asr_x"
+    (tmp_path / "ref").write_text("a ONE TWO\n")
+    (tmp_path / "hyp").write_text("a ONE SIX\n")
+    texts = (tmp_path / "ref", tmp_path / "hyp")
+    score(*texts, exp / "beam10" / "test" / "score_wer", {"a": "s"}, words)
+    sclite = exp / "beam10" / "org" / "dev" / "score_wer" / "result.txt"
+    sclite.parent.mkdir(parents=True)
+    sclite.write_text(SCLITE)
+    (exp / "train.log").write_text(LINE.format(1, 10) + LINE.format(2, 30))
+    (exp / "probe").mkdir()
+    sizes = {"encoder": 2_600_000, "model": 3_450_000}
+    (exp / "probe" / "model.json").write_text(json.dumps(sizes))
+    stage.write(exp / ".training", {"machine": "2 cores of X"})
+    (exp / "beam10" / "test" / "rtf").write_text("0.123\n")
+    return exp
+
+
+def test_rows_are_those_of_show_asr_result(exp):
+    assert results.block(exp, "wer").splitlines() == [
+        "### WER",
+        "",
+        "|dataset|Snt|Wrd|Corr|Sub|Del|Ins|Err|S.Err|",
+        "|---|---|---|---|---|---|---|---|---|",
+        "|beam10/org/dev|130|773|92.8|5.4|1.8|0.4|7.6|30.0|",
+        "|beam10/test|1|2|50.0|50.0|0.0|0.0|50.0|100.0|",
+    ]
+
+
+def test_file_names_versions_model_and_training(exp):
+    results.write(exp)
+    text = (exp / "RESULTS.md").read_text()
+    for said in (
+        f"- espnet version: `espnet {ESPNET_VERSION}`",
+        f"`espnet_srupp {espnet_srupp.__version__}`",
+        "- pytorch version: `pytorch ",
+        "- Git hash: `",
+        f"## {exp}",
+        "- parameters: encoder 2.60 M, model 3.45 M",
+        "- training: 2 epochs of 20.0 s, 40 s together, 2 cores of X",
+        "- real-time factor of beam10/test: 0.123",
+        "### WER",
+    ):
+        assert said in text
+    assert "### CER" not in text
+
+
+def test_experiment_of_asr_sh_needs_neither_probe_nor_record(exp):
+    (exp / "probe" / "model.json").unlink()
+    (exp / ".training").unlink()
+    results.write(exp)
+    assert "machine unknown" in (exp / "RESULTS.md").read_text()

@@ -1,0 +1,353 @@
+"""run.sh from end to end on spoken tones: stages, repetition, interrupts, mistakes."""
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_srupp.recipe import asr, datadir
+from espnet_srupp.recipe.datadir import DataDir
+
+ROOT = Path(__file__).parents[1]
+RATE = 8000
+WORDS = {"ONE": 500, "TWO": 900, "THREE": 1500, "FOUR": 2300}
+SETS = {"train": 12, "dev": 4, "test": 4}
+CONFIG = """
+encoder: srupp
+encoder_conf: {hidden_size: 16, attention_size: 8, num_blocks: 2, embed_size: 8,
+    output_size: 8}
+decoder: transformer
+decoder_conf: {attention_heads: 2, linear_units: 8, num_blocks: 1}
+model_conf: {ctc_weight: 0.5}
+frontend_conf: {n_fft: 256, hop_length: 80, n_mels: 40}
+batch_type: unsorted
+batch_size: 6
+max_epoch: 1
+num_workers: 0
+num_att_plot: 0
+optim: adam
+best_model_criterion: [[valid, acc, max]]
+"""
+OPTIONS = [
+    *("--corpus", "mini", "--train_set", "train", "--valid_set", "dev"),
+    *("--test_sets", "test", "--fs", "8k", "--nbpe", "15", "--stage", "2"),
+    *("--nj", "1", "--inference_nj", "2", "--asr_config", "conf/train.yaml"),
+    *("--inference_args", "--beam_size 2 --maxlenratio -6"),
+    *("--speed_perturb_factors", "0.9 1.0"),
+]
+RUN = f"""#!/usr/bin/env bash
+set -euo pipefail
+cd "$(dirname "${{BASH_SOURCE[0]}}")"
+. ../../path.sh
+exec python3 -m espnet_srupp.recipe.asr {shlex.join(OPTIONS)} "$@"
+"""
+
+
+def speak(words, seed):
+    """A tone for each word, with a little noise, in [-1, 1]."""
+    t = np.arange(int(0.4 * RATE)) / RATE
+    tones = [np.sin(2 * np.pi * WORDS[word] * t) * np.hanning(len(t)) for word in words]
+    audio = np.concatenate(tones)
+    return 0.5 * audio + 0.01 * np.random.default_rng(seed).standard_normal(len(audio))
+
+
+def make_corpus(recipe):
+    for kind, count in SETS.items():
+        made = DataDir({}, {}, {})
+        (recipe / "wav").mkdir(exist_ok=True)
+        for n in range(count):
+            utterance = f"{kind}-{n:02}"
+            words = list(np.random.default_rng(n).choice(list(WORDS), 2 + n % 3))
+            path = recipe / "wav" / f"{utterance}.flac"
+            soundfile.write(path, speak(words, n), RATE)
+            made.wav[utterance] = f"wav/{path.name}"
+            made.text[utterance] = " ".join(words)
+            made.utt2spk[utterance] = utterance
+        datadir.write(made, recipe / "data" / kind)
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    """A recipe's folder with its data, outside of the repository."""
+    root = tmp_path_factory.mktemp("root")
+    recipe = root / "recipes" / "tones" / "asr1"
+    (recipe / "conf").mkdir(parents=True)
+    shutil.copy(ROOT / "recipes" / "path.sh", root / "recipes")
+    (root / "espnet_srupp").symlink_to(ROOT / "espnet_srupp")
+    (recipe / "conf" / "train.yaml").write_text(CONFIG)
+    (recipe / "run.sh").write_text(RUN)
+    (recipe / "run.sh").chmod(0o755)
+    make_corpus(recipe)
+    return recipe
+
+
+def environment():
+    """The environment of this very Python, as when it is activated."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "VIRTUAL_ENV": sys.prefix}
+
+
+def run(recipe, *words):
+    """Runs run.sh from another folder; returns what it prints."""
+    done = subprocess.run(
+        [str(recipe / "run.sh"), *words],
+        capture_output=True,
+        text=True,
+        cwd=recipe.parents[1],
+        env=environment(),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def mistake(monkeypatch, capfd):
+    """Runs the command line in this process; returns the one sentence of its error."""
+
+    def run_here(recipe, *words):
+        monkeypatch.chdir(recipe)
+        monkeypatch.setenv("PYTHONPATH", str(ROOT))
+        capfd.readouterr()
+        assert asr.main([*OPTIONS, *words]) == 1
+        last = capfd.readouterr().err.splitlines()[-1]
+        assert last.startswith("error: ")
+        return last
+
+    return run_here
+
+
+@pytest.fixture(scope="module")
+def finished(recipe):
+    """All stages done; the folder and what was printed."""
+    return recipe, run(recipe, "--skip_packing", "false")
+
+
+EXP = "exp/asr_train_raw_bpe15_sp"
+RESULTS = f"{EXP}/inference_beam_size2_maxlenratio-6_asr_model_valid.acc.ave"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "data/train_sp/wav.scp",
+        "dump/raw/org/train_sp/utt2num_samples",
+        "dump/raw/train_sp/text",
+        "dump/raw/test/feats_type",
+        "data/token_list/bpe_unigram15/tokens.txt",
+        "exp/asr_stats_raw_bpe15_sp/train/feats_stats.npz",
+        "exp/asr_stats_raw_bpe15_sp/valid/text_shape.bpe",
+        f"{EXP}/config.yaml",
+        f"{EXP}/train.log",
+        f"{EXP}/valid.acc.ave.pth",
+        f"{EXP}/images/training_curves.png",
+        f"{EXP}/images/attention.png",
+        f"{EXP}/images/loss.png",
+        f"{EXP}/RESULTS.md",
+        f"{EXP}/asr_train_raw_bpe15_sp_valid.acc.ave.zip",
+        *(f"{RESULTS}/test/{name}" for name in ("text", "token", "token_int", "score")),
+        *(f"{RESULTS}/test/score_{kind}/result.txt" for kind in ("wer", "cer", "ter")),
+    ],
+)
+def test_everything_is_where_asr_sh_puts_it(finished, path):
+    recipe, _ = finished
+    assert (recipe / path).stat().st_size > 0
+
+
+def test_progress_and_table_are_printed(finished):
+    _, printed = finished
+    assert re.search(r"epoch 1/1: train loss [\d.]+, valid loss [\d.]+, acc", printed)
+    assert "decoding test: 4/4 utterances" in printed
+    assert re.search(r"\|inference_.*/test\|4\|11\|", printed)
+    # nothing of ESPnet's own talk
+    assert "INFO" not in printed and "nltk" not in printed
+
+
+def test_every_test_utterance_is_decoded_once(finished):
+    recipe, _ = finished
+    lines = (recipe / RESULTS / "test" / "text").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == [f"test-{n:02}" for n in range(4)]
+
+
+def test_nothing_is_done_twice(finished):
+    recipe, _ = finished
+    before = {p: p.stat().st_mtime_ns for p in recipe.rglob("*") if p.is_file()}
+    printed = run(recipe, "--skip_packing", "false")
+    steps = [line for line in printed.splitlines() if "] stage" in line]
+    assert len(steps) == 14
+    assert all(line.endswith("done before") for line in steps)
+    assert before == {p: p.stat().st_mtime_ns for p in recipe.rglob("*") if p.is_file()}
+    assert "|test|" in printed or "/test|" in printed
+
+
+def test_changed_option_repeats_its_stage(finished, monkeypatch, capsys):
+    recipe, _ = finished
+    monkeypatch.chdir(recipe)
+    options = [*OPTIONS, "--stage", "4", "--stop_stage", "4"]
+    assert asr.main([*options, "--max_wav_duration", "1.7"]) == 0
+    printed = capsys.readouterr().out
+    assert "again, as max_wav_duration was 20.0, is 1.7" in printed
+    assert "4 left out for their length" in printed
+    assert asr.main(options) == 0
+    assert "again, as max_wav_duration was 1.7, is 20.0" in capsys.readouterr().out
+
+
+@pytest.fixture
+def interruptible():
+    """Lets children know SIGINT, which a suite in the background would ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_interrupted_training_is_continued(finished):
+    recipe, _ = finished
+    words = ["--stage", "11", "--stop_stage", "11", "--asr_tag", "long", "--asr_args"]
+    process = subprocess.Popen(
+        [str(recipe / "run.sh"), *words, "--max_epoch 500"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    for line in process.stdout:
+        if "epoch 2/500" in line:
+            break
+    # the copy of the checkpoint follows the line within one look at the log
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.startswith("interrupted")
+    assert len(errors.splitlines()) == 1
+    log = (recipe / "exp/asr_long/train.log").read_text()
+    last = max(int(n) for n in re.findall(r"(\d+)epoch results", log))
+    printed = run(recipe, *words, f"--max_epoch {last + 1}")
+    assert "continuing from exp/asr_long/checkpoint.pth" in printed
+    assert f"epoch {last + 1}/{last + 1}" in printed
+    assert "epoch 1/" not in printed
+    assert not (recipe / "exp/asr_long.1").exists()
+
+
+def test_changed_model_starts_anew_and_keeps_the_old(finished):
+    recipe, _ = finished
+    shutil.copytree(recipe / EXP, recipe / "exp/asr_other", symlinks=True)
+    words = ["--stage", "11", "--stop_stage", "11", "--asr_tag", "other", "--asr_args"]
+    printed = run(recipe, *words, "--seed 2")
+    assert "again, as seed was not set, is 2" in printed
+    assert "kept as exp/asr_other.1" in printed
+    assert (recipe / "exp/asr_other.1/valid.acc.ave.pth").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(["--nbp", "3"], "did you mean --nbpe", id="option"),
+        pytest.param(["--stage", "6", "--stop_stage", "8"], "language models", id="LM"),
+        pytest.param(["--stage", "15"], "1 to 14", id="stage"),
+        pytest.param(["--stage", "1", "--corpus", "no"], "--corpus no", id="corpus"),
+        pytest.param(["--asr_config", "no.yaml"], "no.yaml", id="config"),
+        pytest.param(["--train_set", "no"], "data/no", id="set"),
+        pytest.param(["--ngpu", "9", "--asr_tag", "g"], "--ngpu 9", id="GPU"),
+        pytest.param(
+            ["--stage", "12", "--inference_asr_model", "no.pth"], "no.pth", id="model"
+        ),
+        pytest.param(
+            ["--stage", "10", "--dumpdir", "no"], "stage 10 .* needs no/raw", id="dump"
+        ),
+        pytest.param(["--stage", "13", "--asr_tag", "no"], "exp/asr_no", id="results"),
+    ],
+)
+def test_mistake_is_one_sentence(finished, mistake, words, said):
+    recipe, _ = finished
+    assert re.search(said, mistake(recipe, *words))
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        pytest.param("encoder_conf: {hiden_size: 8}", "'hiden_size'", id="of encoder"),
+        pytest.param("max_epochs: 8", "max_epochs", id="of ESPnet"),
+        pytest.param("a: [1", "line 3", id="YAML"),
+    ],
+)
+def test_wrong_yaml_is_named(finished, mistake, key, said):
+    recipe, _ = finished
+    (recipe / "conf" / "wrong.yaml").write_text(f"encoder: srupp\n{key}\n")
+    words = ["--asr_config", "conf/wrong.yaml", "--stage", "10", "--stop_stage", "10"]
+    message = mistake(recipe, *words, "--asr_stats_dir", "exp/wrong")
+    assert said in message
+    assert not (recipe / "exp/wrong/train/feats_stats.npz").exists()
+
+
+def damage_audio(recipe):
+    path = recipe / "wav" / "dev-01.flac"
+    path.write_bytes(path.read_bytes()[:500])
+    return "dev-01"
+
+
+def remove_audio(recipe):
+    (recipe / "wav" / "test-02.flac").unlink()
+    return "test-02"
+
+
+def change_rate(recipe):
+    soundfile.write(recipe / "wav" / "dev-03.flac", np.zeros(8000), 16000)
+    return "16000"
+
+
+def empty_transcript(recipe):
+    text = recipe / "data" / "test" / "text"
+    text.write_text(text.read_text().replace("test-01 ", "test-01\nx "))
+    return "test-01 has an empty transcript"
+
+
+def double_id(recipe):
+    for name in ("wav.scp", "text", "utt2spk"):
+        path = recipe / "data" / "dev" / name
+        path.write_text(path.read_text().replace("dev-02", "dev-01"))
+    return "dev-01 is there twice"
+
+
+def remove_token(recipe):
+    tokens = recipe / "data" / "token_list" / "bpe_unigram15" / "tokens.txt"
+    first, second, third, *rest = tokens.read_text().splitlines(keepends=True)
+    tokens.write_text("".join([first, second, *rest]))
+    return third.strip()
+
+
+def tree(folder):
+    """All files but the records of finished steps."""
+    return sorted(path for path in folder.rglob("*") if ".stage" not in path.name)
+
+
+@pytest.mark.parametrize(
+    ("damage", "stage"),
+    [
+        (damage_audio, "3"),
+        (remove_audio, "3"),
+        (change_rate, "3"),
+        (empty_transcript, "3"),
+        (double_id, "3"),
+        (remove_token, "10"),
+    ],
+)
+def test_damage_is_named_and_leaves_nothing_behind(
+    finished, mistake, tmp_path, damage, stage
+):
+    recipe, _ = finished
+    copy = tmp_path / "asr1"
+    shutil.copytree(recipe, copy, ignore=shutil.ignore_patterns("exp"))
+    before = tree(copy / "dump")
+    culprit = damage(copy)
+    assert culprit in mistake(copy, "--stage", stage, "--stop_stage", stage)
+    assert tree(copy / "dump") == before

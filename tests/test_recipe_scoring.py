@@ -1,0 +1,182 @@
+"""Errors are counted as by hand, and files have sclite's form."""
+
+import jiwer
+import pytest
+import sentencepiece
+
+from espnet_srupp.recipe import scoring
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.layout import layout
+from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.scoring import Counts, characters, score, words
+
+
+def write(path, table):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = (f"{key} {value}\n" for key, value in table.items())
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+def scored(tmp_path, reference, hypothesis, tokenize=words, case=False):
+    """Scores two tables; each utterance is a speaker's own."""
+    return score(
+        write(tmp_path / "ref", reference),
+        write(tmp_path / "hyp", hypothesis),
+        tmp_path / "score",
+        {utterance: f"spk{utterance}" for utterance in reference},
+        tokenize,
+        case,
+    )
+
+
+@pytest.mark.parametrize(
+    ("reference", "hypothesis", "corr", "sub", "dele", "ins"),
+    [
+        pytest.param("A B C", "A B C", 3, 0, 0, 0, id="all correct"),
+        pytest.param("A B C", "A X C", 2, 1, 0, 0, id="substitution"),
+        pytest.param("A B C", "A C", 2, 0, 1, 0, id="deletion"),
+        pytest.param("A B C", "A B X C", 3, 0, 0, 1, id="insertion"),
+        pytest.param("A B C", "", 0, 0, 3, 0, id="empty hypothesis"),
+        pytest.param("A", "B C D", 0, 1, 0, 2, id="more errors than words"),
+        pytest.param("A B C D E", "B C X E F", 3, 1, 1, 1, id="all kinds"),
+        pytest.param("A  B", " A B ", 2, 0, 0, 0, id="blanks do not count"),
+        pytest.param("A Ö", "a ö", 2, 0, 0, 0, id="case does not count"),
+    ],
+)
+def test_words_of_one_utterance(tmp_path, reference, hypothesis, corr, sub, dele, ins):
+    counts = scored(tmp_path, {"u": reference}, {"u": hypothesis})
+    wrong = int(bool(sub + dele + ins))
+    assert counts == Counts(1, corr + sub + dele, corr, sub, dele, ins, wrong)
+
+
+def test_case_counts_on_request(tmp_path):
+    assert scored(tmp_path, {"u": "A b"}, {"u": "a b"}, case=True).substituted == 1
+
+
+def test_characters_count_the_space(tmp_path):
+    # A _ B C against A B D: the space deleted, C substituted
+    counts = scored(tmp_path, {"u": "A BC"}, {"u": "ABD"}, characters)
+    assert counts == Counts(1, 4, 2, 1, 1, 0, 1)
+    assert characters(" A  B ") == ["A", "<space>", "B"]
+
+
+def test_pieces_of_sentencepiece_are_tokens(tmp_path):
+    write(tmp_path / "text", {f"AB CD {'AB ' * (n % 3)}": "" for n in range(30)})
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(tmp_path / "text"),
+        model_prefix=str(tmp_path / "bpe"),
+        vocab_size=10,
+        model_type="bpe",
+        minloglevel=2,
+    )
+    split = scoring.pieces(tmp_path / "bpe.model")
+    assert split("AB  CD")[0] == "▁AB"
+    assert "".join(split("AB  CD")) == "▁AB▁CD"
+
+
+REFERENCE = {"a1": "ONE TWO THREE", "a2": "FOUR FIVE", "b1": "SIX"}
+HYPOTHESIS = {"a1": "ONE THREE", "a2": "FOUR FIVE", "b1": "SEVEN EIGHT"}
+
+
+def test_counts_of_several_utterances_add_up(tmp_path):
+    counts = scored(tmp_path, REFERENCE, HYPOTHESIS)
+    assert counts == Counts(3, 6, 4, 1, 1, 1, 2)
+    assert counts.errors == 3
+    assert counts.row() == ["3", "6", "66.7", "16.7", "16.7", "16.7", "50.0", "66.7"]
+
+
+def test_order_of_results_does_not_matter(tmp_path):
+    backward = dict(reversed(HYPOTHESIS.items()))
+    assert scored(tmp_path, REFERENCE, backward) == scored(
+        tmp_path, REFERENCE, HYPOTHESIS
+    )
+
+
+@pytest.mark.parametrize(
+    ("reference", "hypothesis", "culprit"),
+    [
+        ({"a": "X", "b": "Y"}, {"a": "X"}, "b is not in .*hyp"),
+        ({"a": "X"}, {"a": "X", "b": "Y"}, "b is not in .*ref"),
+    ],
+    ids=["missing", "extra"],
+)
+def test_unpaired_utterance_is_named(tmp_path, reference, hypothesis, culprit):
+    with pytest.raises(RecipeError, match=culprit):
+        scored(tmp_path, reference, hypothesis)
+    assert not (tmp_path / "score").exists()
+
+
+def test_utterance_that_is_there_twice_is_named(tmp_path):
+    (tmp_path / "hyp").write_text("a X\na Y\n")
+    with pytest.raises(RecipeError, match="hyp line 2: a is there twice"):
+        scoring.read_hypotheses(tmp_path / "hyp")
+
+
+def test_transcripts_have_sclites_form(tmp_path):
+    scored(tmp_path, REFERENCE, {**HYPOTHESIS, "a2": ""})
+    directory = tmp_path / "score"
+    assert (directory / "ref.trn").read_text() == (
+        "ONE TWO THREE\t(spka1-a1)\nFOUR FIVE\t(spka2-a2)\nSIX\t(spkb1-b1)\n"
+    )
+    assert (directory / "hyp.trn").read_text().split("\n")[1] == "\t(spka2-a2)"
+
+
+def test_table_has_a_row_for_each_speaker_and_the_sum(tmp_path):
+    score(
+        write(tmp_path / "ref", REFERENCE),
+        write(tmp_path / "hyp", HYPOTHESIS),
+        tmp_path / "score",
+        {"a1": "anna", "a2": "anna", "b1": "bob"},
+        words,
+    )
+    rows = [
+        line.replace("|", " ").split()
+        for line in (tmp_path / "score" / "result.txt").read_text().splitlines()[:4]
+    ]
+    assert rows[1] == "anna 2 5 80.0 0.0 20.0 0.0 20.0 50.0".split()
+    assert rows[2] == "bob 1 1 0.0 100.0 0.0 100.0 200.0 100.0".split()
+    assert rows[3] == "Sum/Avg 3 6 66.7 16.7 16.7 16.7 50.0 66.7".split()
+
+
+def test_alignment_of_each_utterance_is_shown(tmp_path):
+    scored(tmp_path, REFERENCE, HYPOTHESIS)
+    _, first, _, last = (tmp_path / "score" / "result.txt").read_text().split("\n\n")
+    assert first.splitlines() == [
+        "id: (a1)",
+        "Scores: (#C #S #D #I) 2 0 1 0",
+        "REF:  ONE TWO THREE",
+        "HYP:  ONE *** THREE",
+        "Eval:     D",
+    ]
+    assert last.splitlines()[2:] == [
+        "REF:  ***   SIX",
+        "HYP:  SEVEN EIGHT",
+        "Eval: I     S",
+    ]
+
+
+@pytest.mark.parametrize(("part", "whole", "shown"), [(1, 8, "12.5"), (0, 0, "0.0")])
+def test_rate_is_in_percent(part, whole, shown):
+    assert scoring.rate(part, whole) == shown
+
+
+def test_rate_is_rounded_half_up():
+    # 41 of 130 sentences is what ESPnet prints as 31.5
+    assert scoring.rate(41, 130) == "31.5"
+    assert scoring.rate(1, 400) == "0.3"
+
+
+def test_sum_of_errors_is_the_least_possible(tmp_path):
+    reference = {"u": "A B C D E F G"}
+    hypothesis = {"u": "B C X D F G H"}
+    counts = scored(tmp_path, reference, hypothesis)
+    assert counts.errors == round(7 * jiwer.wer(reference["u"], hypothesis["u"]))
+
+
+@pytest.mark.parametrize(
+    ("token_type", "kinds"), [("bpe", ["wer", "cer", "ter"]), ("char", ["wer", "cer"])]
+)
+def test_tokens_are_scored_where_there_is_a_bpe_model(token_type, kinds):
+    given = Options(train_set="a", valid_set="b", test_sets="c", token_type=token_type)
+    assert scoring.kinds(layout(given)) == kinds

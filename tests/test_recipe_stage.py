@@ -1,0 +1,147 @@
+"""A finished step is not done again, unless what it depends on has changed."""
+
+import pytest
+
+from espnet_srupp.recipe import stage
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.stage import Step, timespan
+
+
+@pytest.fixture
+def work(tmp_path):
+    """A step that copies `in` to `out` in capitals, and counts how often."""
+
+    class Work:
+        done = 0
+        source, target = tmp_path / "in", tmp_path / "out"
+        options = {"nbpe": 30}
+        audio = None
+
+        def copy(self):
+            self.done += 1
+            self.target.write_text(self.source.read_text().upper())
+
+        def run(self, force=False):
+            step = Step(
+                5,
+                "capitals",
+                self.copy,
+                [self.target],
+                [self.source],
+                self.options,
+                self.audio,
+            )
+            return stage.run(step, force)
+
+    Work.source.write_text("text")
+    return Work()
+
+
+def test_first_run_works_and_second_does_not(work, capsys):
+    assert work.run()
+    assert not work.run()
+    assert work.done == 1
+    assert work.target.read_text() == "TEXT"
+    assert "stage 5: capitals: done before" in capsys.readouterr().out
+
+
+def test_force_works_again(work):
+    work.run()
+    assert work.run(force=True)
+    assert work.done == 2
+
+
+def change_input(work):
+    work.source.write_text("other")
+
+
+def change_option(work):
+    work.options = {"nbpe": 50}
+
+
+def add_option(work):
+    work.options = {"nbpe": 30, "lang": "en"}
+
+
+def remove_output(work):
+    work.target.unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (change_input, "in has changed"),
+        (change_option, "nbpe was 30, is 50"),
+        (add_option, "lang was not set, is en"),
+        (remove_output, "out is gone"),
+    ],
+)
+def test_change_works_again_and_says_why(work, change, said, capsys):
+    work.run()
+    change(work)
+    assert work.run()
+    shown = capsys.readouterr().out
+    assert said in shown
+    assert "again" in shown
+    assert not work.run()
+
+
+def test_touching_an_input_changes_nothing(work):
+    work.run()
+    work.source.write_text(work.source.read_text())
+    assert not work.run()
+
+
+@pytest.mark.parametrize("what", ["content", "gone"])
+def test_audio_files_count_by_size_and_time(work, tmp_path, what):
+    sound = tmp_path / "a.wav"
+    sound.write_bytes(b"1")
+    work.audio = tmp_path / "wav.scp"
+    work.audio.write_text(f"a {sound}\n")
+    work.run()
+    assert not work.run()
+    sound.write_bytes(b"12") if what == "content" else sound.unlink()
+    assert work.run()
+
+
+@pytest.mark.parametrize("error", [RecipeError, KeyboardInterrupt, OSError])
+def test_failed_work_leaves_no_record(work, error, monkeypatch):
+    work.run()
+    copy = work.copy
+
+    def fail():
+        raise error
+
+    work.copy = fail
+    with pytest.raises(error):
+        work.run(force=True)
+    work.copy = copy
+    assert work.run()
+
+
+def test_missing_input_is_named_with_the_remedy(work):
+    work.source.unlink()
+    with pytest.raises(RecipeError, match=r"stage 5 \(capitals\) needs .*in.*--stage"):
+        work.run()
+
+
+def test_damaged_record_means_to_work_again(work, tmp_path):
+    work.run()
+    (record,) = tmp_path.glob(".out.*")
+    record.write_text(record.read_text()[:10])
+    assert work.run()
+
+
+def test_records_of_two_stages_do_not_meet(work, tmp_path):
+    work.run()
+    other = Step(6, "other", lambda: None, [work.target])
+    assert stage.run(other)
+    assert not work.run()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.2, "0 s"), (59.6, "1 min 0 s"), (75, "1 min 15 s"), (3725, "1 h 2 min")],
+)
+def test_timespan(seconds, words):
+    assert timespan(seconds) == words

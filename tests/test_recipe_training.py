@@ -1,0 +1,157 @@
+"""What the user sees of a training, and how it goes on after an interrupt."""
+
+import zipfile
+
+import pytest
+import torch
+
+from espnet_srupp.recipe import stage, training
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.training import View
+
+LINES = """
+[vm] 2026-11-21 08:39:24 (abs_task:1) INFO: Model structure:
+    Total Number of model parameters: 4.72 M
+[vm] 2026-11-21 08:39:24 (abs_task:1) INFO: [train] mini-batch sizes summary: N-batch=81
+[vm] 2026-11-21 08:39:24 (abs_task:1) INFO: [valid] mini-batch sizes summary: N-batch=4
+[vm] 2026-11-21 08:39:24 (trainer:336) INFO: 1/3epoch started
+[vm] 2026-11-21 08:39:30 (trainer:779) INFO: 1epoch:train:1-10batch: acc=0, loss=50.5
+[vm] 2026-11-21 08:39:40 (trainer:341) INFO: 1epoch results: [train] loss=115.1, \
+time=1 minute and 15.5 seconds, total_count=81, [valid] loss=86.21, acc=0.021, \
+cer_ctc=0.864, time=4.5 seconds, total_count=4
+[vm] 2026-11-21 08:39:41 (trainer:463) INFO: The best model has been updated: valid.acc
+""".splitlines(keepends=True)
+
+
+@pytest.fixture
+def exp(tmp_path):
+    torch.save({"epoch": 1}, tmp_path / "checkpoint.pth")
+    return tmp_path
+
+
+def checkpoint(path):
+    return torch.load(path)["epoch"]
+
+
+def follow(exp, lines, earlier=""):
+    log = exp / "train.log"
+    log.write_text(earlier)
+    view = View(log)
+    for line in lines:
+        # as a program writes it, not always whole lines at a time
+        for part in (line[:20], line[20:]):
+            with open(log, "a") as file:
+                file.write(part)
+            view.update()
+    return view
+
+
+def test_epochs_are_told_with_the_time_left(exp, capsys):
+    follow(exp, LINES)
+    shown = [line.split("]  ")[1] for line in capsys.readouterr().out.splitlines()]
+    assert shown == [
+        " the model has 4.72 M parameters",
+        " epoch 1/3: train loss 115, valid loss 86.2, acc 0.021, CER of CTC 0.864, "
+        "1 min 20 s, 2 min 40 s left",
+    ]
+
+
+def test_long_epochs_are_told_batch_by_batch(exp, capsys, monkeypatch):
+    monkeypatch.setattr(training, "QUIET_SECONDS", 0)
+    follow(exp, LINES)
+    assert "epoch 1: batch 10/81, loss 50.5" in capsys.readouterr().out
+
+
+def test_what_the_log_held_before_is_not_told_again(exp, capsys):
+    follow(exp, LINES[:2], earlier="".join(LINES))
+    assert "epoch 1/3" not in capsys.readouterr().out
+
+
+def test_training_without_finite_gradients_is_broken(exp):
+    line = "WARNING: The gradients at all steps are invalid in this epoch. \n"
+    assert follow(exp, [line]).broken
+    assert not follow(exp, LINES).broken
+
+
+def test_checkpoint_of_each_finished_epoch_is_kept(exp):
+    follow(exp, LINES)
+    torch.save({"epoch": 2}, exp / "checkpoint.pth")
+    training.restore(exp)
+    assert checkpoint(exp / "checkpoint.pth") == 1
+
+
+def test_checkpoint_that_is_being_written_is_not_kept(exp):
+    training.save(exp)
+    torch.save({"epoch": 2}, exp / "checkpoint.pth")
+    whole = (exp / "checkpoint.pth").read_bytes()
+    (exp / "checkpoint.pth").write_bytes(whole[: len(whole) // 2])
+    assert not zipfile.is_zipfile(exp / "checkpoint.pth")
+    training.save(exp)
+    training.restore(exp)
+    assert checkpoint(exp / "checkpoint.pth") == 1
+
+
+def test_damaged_checkpoint_without_a_copy_is_told_and_removed(exp, capsys):
+    (exp / "checkpoint.pth").write_bytes(b"PK")
+    training.restore(exp)
+    assert not (exp / "checkpoint.pth").exists()
+    assert "damaged" in capsys.readouterr().out
+
+
+def test_checkpoint_of_asr_sh_is_left_alone(exp):
+    training.restore(exp)
+    assert checkpoint(exp / "checkpoint.pth") == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "again"),
+    [
+        pytest.param({}, False, id="nothing"),
+        pytest.param({"max_epoch": 9}, False, id="more epochs"),
+        pytest.param({"patience": 3, "num_workers": 2}, False, id="others"),
+        pytest.param({"encoder_conf.num_blocks": 2}, True, id="model"),
+        pytest.param({"optim_conf.lr": 0.1}, True, id="learning rate"),
+    ],
+)
+def test_what_makes_it_another_training(changed, again):
+    options = {"max_epoch": 5, "encoder_conf.num_blocks": 1, "optim_conf.lr": 0.2}
+    before = {"options": options, "inputs": {}}
+    after = {"options": options | changed, "inputs": {}}
+    assert training.restarts(before, after) == again
+
+
+def test_other_data_make_it_another_training():
+    before = {"options": {}, "inputs": {"text": "1"}}
+    assert training.restarts(before, {"options": {}, "inputs": {"text": "2"}})
+
+
+def test_earlier_trainings_are_kept(tmp_path):
+    for number in (1, 2):
+        (tmp_path / "exp").mkdir()
+        (tmp_path / "exp" / "model").write_text(str(number))
+        kept = training.put_aside(tmp_path / "exp")
+        assert kept == tmp_path / f"exp.{number}"
+    assert (tmp_path / "exp.1" / "model").read_text() == "1"
+
+
+@pytest.mark.parametrize(
+    ("found", "asked", "used"), [(0, -1, 0), (2, -1, 1), (2, 2, 2), (2, 0, 0)]
+)
+def test_gpus(monkeypatch, found, asked, used):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: found > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: found)
+    assert training.gpus(Options(ngpu=asked)) == used
+
+
+def test_missing_gpu_is_named_with_the_remedy(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(RecipeError, match="--ngpu 1.*--ngpu 0"):
+        training.gpus(Options(ngpu=1))
+
+
+def test_record_of_the_machine_does_not_count(tmp_path):
+    record = {"options": {}, "inputs": {}}
+    stage.write(tmp_path / "r", {**record, "machine": training.machine(0)})
+    assert "cores" in stage.read(tmp_path / "r")["machine"]
+    assert not training.restarts(stage.read(tmp_path / "r"), record)
