@@ -60,8 +60,9 @@ install: $(VENV)/installed
 
 demo: install
 	@PATH='$(BIN)':"$$PATH" recipes/mini/asr1/run.sh
-	@echo 'scores, training curves and attention pictures:'
-	@find recipes/mini/asr1/exp -name RESULTS.md -o -name '*.png' | sort | sed 's/^/  /'
+	@echo 'results, training curves and attention:'
+	@find recipes/mini/asr1/exp -name RESULTS.md -o -name training_curves.png \
+	  -o -name attention.png | sort | sed 's/^/  /'
 
 test: install
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile

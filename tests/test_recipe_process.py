@@ -11,7 +11,7 @@ import pytest
 from espnet_srupp.recipe import process
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import cores
-from espnet_srupp.recipe.process import Job, Progress, explain, run
+from espnet_srupp.recipe.process import Job, explain, run
 
 PYTHON = shlex.quote(sys.executable)
 
@@ -189,13 +189,3 @@ def test_known_causes_have_a_remedy(tmp_path, line, remedy):
 def test_silent_ends_are_told(tmp_path, code, said):
     (tmp_path / "log").write_text("")
     assert said in explain(tmp_path / "log", code)
-
-
-def test_progress_without_a_terminal_is_ten_lines(capsys):
-    with Progress("decoding", 200, "utterances") as progress:
-        for done in range(0, 201, 3):
-            progress.update(done)
-        progress.update(200)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 10
-    assert lines[-1].strip() == "decoding: 200/200 utterances"

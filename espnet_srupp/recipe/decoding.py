@@ -11,7 +11,8 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
-from espnet_srupp.recipe.process import Job, Progress, Tail
+from espnet_srupp.recipe.process import Job, Tail
+from espnet_srupp.recipe.progress import Progress
 from espnet_srupp.recipe.stage import say
 from espnet_srupp.recipe.training import gpus
 

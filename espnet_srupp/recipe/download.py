@@ -148,7 +148,7 @@ def unpack(archive: Path, target: Path) -> None:
 def extract(
     archive: Path, members: Iterable, name_of: Callable, extract_one: Callable
 ) -> None:
-    for member in tqdm(members, f"unpacking {archive.name}", unit="file"):
+    for member in tqdm(members, f"unpacking {archive.name}", unit="file", disable=None):
         path = PurePosixPath(name_of(member))
         if path.is_absolute() or ".." in path.parts:
             raise RecipeError(

@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
-from tqdm import tqdm
-
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.progress import Progress
 
 
 def parallel_map(
@@ -35,8 +34,12 @@ def parallel_map(
     # the parent alone answers Ctrl-C: a worker would only print its own traceback
     pool = ProcessPoolExecutor(workers, initializer=ignore_interrupt)
     try:
-        results = pool.map(function, jobs, chunksize=chunk)
-        return list(tqdm(results, title, total=len(jobs), unit=unit, smoothing=0))
+        results = []
+        with Progress(title, len(jobs), unit) as progress:
+            for result in pool.map(function, jobs, chunksize=chunk):
+                results.append(result)
+                progress.update(len(results))
+        return results
     except BrokenProcessPool as error:
         raise RecipeError(
             f"a process was killed during '{title}', most likely for want of memory: "

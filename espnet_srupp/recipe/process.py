@@ -5,13 +5,10 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from tqdm import tqdm
 
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import cores
@@ -178,29 +175,3 @@ class Tail:
         whole = text[: text.rfind(b"\n") + 1]
         self.offset += len(whole)
         return whole.decode("utf-8", "replace").splitlines()
-
-
-class Progress:
-    """A bar on a terminal; elsewhere a line at every tenth of the way."""
-
-    def __init__(self, title: str, total: int, unit: str):
-        self.title, self.total, self.unit = title, total, unit
-        self.done = self.told = 0
-        self.bar = None
-        if sys.stderr.isatty():
-            self.bar = tqdm(total=total, desc=title, unit=unit, smoothing=0)
-
-    def update(self, done: int) -> None:
-        if self.bar is not None:
-            self.bar.update(done - self.done)
-        elif done * 10 // self.total > self.told:
-            self.told = done * 10 // self.total
-            print(f"  {self.title}: {done}/{self.total} {self.unit}", flush=True)
-        self.done = done
-
-    def __enter__(self) -> "Progress":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.close()

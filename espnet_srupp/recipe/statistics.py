@@ -10,7 +10,8 @@ from espnet_srupp.recipe import commands, process
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
-from espnet_srupp.recipe.process import Job, Progress
+from espnet_srupp.recipe.process import Job
+from espnet_srupp.recipe.progress import Progress
 from espnet_srupp.recipe.tokens import check_tokens
 
 # ESPnet takes seconds to start, so a process is worth it from about this many

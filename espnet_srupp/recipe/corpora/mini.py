@@ -68,14 +68,14 @@ WORDS = {
         *("one", "two", "three", "four", "five", "six"),
         *("seven", "eight", "nine", "ten", "eleven", "twelve"),
     ],
-    "goods": ["cups", "plates", "apples", "chairs", "books", "boxes"],
+    "goods": ["cups", "plates", "lemons", "chairs", "books", "boxes"],
     "meet": ["call", "meet", "wake"],
     "name": ["anna", "peter", "maria", "david"],
     "noon": ["morning", "evening"],
     "plus": ["plus", "times", "minus"],
     "clean": ["clean", "check", "move"],
     "day": ["monday", "tuesday", "thursday", "friday", "sunday"],
-    "music": ["music", "news", "jazz"],
+    "music": ["music", "news", "songs"],
 }
 
 
