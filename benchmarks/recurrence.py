@@ -3,7 +3,8 @@
     python3 benchmarks/recurrence.py [--frames 400] [--batch 16] [--size 3328]
 
 Needs `pip install sru==3.0.0.dev6 ninja` and g++, which sru calls when imported. Times
-are medians of alternating runs; GB/s counts each input and output once.
+are medians of alternating runs; GB/s counts each input and output once. With --device
+cuda, recurrence_cuda.py runs instead.
 """
 
 import argparse
@@ -23,6 +24,11 @@ from espnet_srupp.recurrence import recurrence
 
 def main() -> None:
     args = parse()
+    if args.device == "cuda":
+        import recurrence_cuda
+
+        recurrence_cuda.main(args)
+        return
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     report = {"command": " ".join(["python3", *sys.argv])}
@@ -56,14 +62,20 @@ def parse() -> argparse.Namespace:
         description=__doc__.splitlines()[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--frames", type=int, default=400)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--size", type=int, default=3328)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=9, help="runs of the forward")
-    parser.add_argument("--train-repeats", type=int, default=1)
+    parser.add_argument("--repeats", type=int, help="runs; 9 on a CPU, 50 on a GPU")
     parser.add_argument("--json", type=Path, help="file for the figures")
-    return parser.parse_args()
+    cpu = parser.add_argument_group("on a CPU")
+    cpu.add_argument("--threads", type=int, default=2)
+    cpu.add_argument("--train-repeats", type=int, default=1, help="runs with gradients")
+    gpu = parser.add_argument_group("on a GPU")
+    gpu.add_argument("--sweep", action="store_true", help="time every launch geometry")
+    args = parser.parse_args()
+    args.repeats = args.repeats or (9 if args.device == "cpu" else 50)
+    return args
 
 
 def make(T: int, B: int, D: int) -> list[torch.Tensor]:

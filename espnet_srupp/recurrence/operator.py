@@ -41,7 +41,8 @@ def recurrence(
         b: (2, D), the gates' biases, in the same order.
         c0: (B, D), the state before each row's first frame; zeros if None.
         lengths: (B,) int64 in [0, T], frames of each row; T if None. Frames beyond
-            are neither read nor counted.
+            are neither read nor counted. On a GPU lengths out of range are clamped:
+            to raise an error, the CPU would have to wait for them.
         bidirectional: channels [D/2, D) walk from each row's last frame to its first.
         mask_c: (B, D), a dropout mask, already scaled, on the state that reaches h,
             the same for all frames. It gets no gradient.
@@ -53,7 +54,8 @@ def recurrence(
             state's type: float64 for float64, else float32.
 
     Raises:
-        ValueError: a shape, length, type, device or backend does not fit.
+        ValueError: a shape, length, type, layout, device or backend does not fit.
+        ImportError: the tensors are on a GPU, and CuPy is missing.
     """
     _check(u, x, v, b, c0, lengths, mask_c, bidirectional)
     state = STATE[u.dtype]
@@ -75,12 +77,17 @@ def _choose(backend: str | None, device: str) -> str:
         return backend
     if backend not in (None, *BACKENDS):
         raise ValueError(f"recurrence: backend {backend!r} is not one of {BACKENDS}.")
-    if device != "cpu":
+    if device not in ("cpu", "cuda"):
         raise ValueError(
             f"recurrence: no kernel for tensors on {device!r}; move them to the CPU "
-            'or pass backend="reference".'
+            'or an NVIDIA GPU, or pass backend="reference".'
         )
-    return "cpu"
+    if backend not in (None, device):
+        raise ValueError(
+            f"recurrence: backend {backend!r} does not serve tensors on {device!r}; "
+            "move them or pass backend=None."
+        )
+    return device
 
 
 def _check(u, x, v, b, c0, lengths, mask_c, bidirectional) -> None:
@@ -92,15 +99,19 @@ def _check(u, x, v, b, c0, lengths, mask_c, bidirectional) -> None:
     T, B, _, D = u.shape
     if bidirectional and D % 2:
         raise ValueError(f"recurrence: D is {D}, expected an even number of channels.")
-    shapes = {"x": (T, B, D), "v": (2, D), "b": (2, D), "c0": (B, D), "mask_c": (B, D)}
-    tensors = {"x": x, "v": v, "b": b, "c0": c0, "mask_c": mask_c, "lengths": lengths}
-    for name, tensor in tensors.items():
+    names = "u", "x", "v", "b", "c0", "mask_c", "lengths"
+    tensors = u, x, v, b, c0, mask_c, lengths
+    shapes = (T, B, 3, D), (T, B, D), (2, D), (2, D), (B, D), (B, D), (B,)
+    for name, tensor, shape in zip(names, tensors, shapes, strict=True):
         if tensor is None:
             continue
-        shape = shapes.get(name, (B,))
         if tuple(tensor.shape) != shape:
             got = tuple(tensor.shape)
             raise ValueError(f"recurrence: {name} is {got}, expected {shape}.")
+        if tensor.layout != torch.strided:
+            raise ValueError(
+                f"recurrence: {name} is {tensor.layout}, expected a dense tensor."
+            )
         if tensor.device != u.device:
             raise ValueError(
                 f"recurrence: {name} is on {tensor.device}, u on {u.device}; "
@@ -132,6 +143,13 @@ def recurrence_forward(
     return cpu.forward(u, x, v, b, c0, lengths, mask_c, bidirectional, save_c)
 
 
+@recurrence_forward.register_kernel("cuda")
+def _(*args):
+    from . import cuda
+
+    return cuda.forward(*args)
+
+
 @recurrence_forward.register_fake
 def _(u, x, v, b, c0, lengths, mask_c, bidirectional, save_c):
     T, B, D = x.shape
@@ -159,6 +177,13 @@ def recurrence_backward(
     from . import cpu
 
     return cpu.backward(dh, dc_last, u, x, v, b, c0, lengths, mask_c, c, bidirectional)
+
+
+@recurrence_backward.register_kernel("cuda")
+def _(*args):
+    from . import cuda
+
+    return cuda.backward(*args)
 
 
 @recurrence_backward.register_fake

@@ -1,0 +1,195 @@
+"""The recurrence on an NVIDIA GPU: kernels/recurrence.cu, compiled at first use.
+
+CuPy compiles and launches it, in torch's current stream and in memory of torch's
+allocator. Nothing waits for the GPU, so that CUDA graphs can record it; for that
+reason lengths out of range are no error here: the kernel clamps them to [0, T].
+kernels/README.md has the launch geometry and its reasons.
+"""
+
+import functools
+import importlib.resources
+from types import ModuleType
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+NAMES = {
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.float32: "float",
+    torch.float64: "double",
+}
+# with contraction a column's rounding could depend on how many a thread walks
+OPTIONS = ("-std=c++17", "--fmad=false")
+WARP = 32
+# a thread takes more channels while this many warps are left to each multiprocessor
+WARPS = 6
+# share of a multiprocessor's shared memory that holds frames fetched ahead
+SHARE = 0.6
+# shared memory a block may have without asking for more
+BLOCK_BYTES = 48 * 1024
+
+
+class Geometry(NamedTuple):
+    """How a launch divides its work; it never changes a result."""
+
+    channels: int  # of a thread: 1, 2 or 4
+    frames: int  # fetched ahead
+
+
+class Card(NamedTuple):
+    """What the geometry depends on."""
+
+    multiprocessors: int
+    shared_bytes: int  # of each
+
+
+def forward(
+    u: Tensor,
+    x: Tensor,
+    v: Tensor,
+    b: Tensor,
+    c0: Tensor | None,
+    lengths: Tensor | None,
+    mask_c: Tensor | None,
+    bidirectional: bool,
+    save_c: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(h, c_last, c), as `operator.recurrence_forward`."""
+    T, B, D = x.shape
+    inputs = _contiguous(u, x, v, b, c0, lengths, mask_c)
+    h, c_last = x.new_empty(T, B, D), v.new_empty(B, D)
+    c = v.new_empty((T, B, D) if save_c else (0,))
+    _launch("forward", x, v, bidirectional, inputs, [h, c_last, c], save_c)
+    return h, c_last, c
+
+
+def backward(
+    dh: Tensor,
+    dc_last: Tensor,
+    u: Tensor,
+    x: Tensor,
+    v: Tensor,
+    b: Tensor,
+    c0: Tensor | None,
+    lengths: Tensor | None,
+    mask_c: Tensor | None,
+    c: Tensor,
+    bidirectional: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """(du, dx, dv, db, dc0), as `operator.recurrence_backward`."""
+    T, B, D = x.shape
+    inputs = _contiguous(dh, dc_last, u, x, v, b, c0, lengths, mask_c, c)
+    du, dx = x.new_empty(T, B, 3, D), x.new_empty(T, B, D)
+    # dv and db are sums over time, one for each row of the batch
+    dv, db, dc0 = v.new_empty(B, 2, D), v.new_empty(B, 2, D), v.new_empty(B, D)
+    _launch("backward", x, v, bidirectional, inputs, [du, dx, dv, db, dc0])
+    return du, dx, dv.sum(0), db.sum(0), dc0
+
+
+def _contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
+    return [None if t is None else t.detach().contiguous() for t in tensors]
+
+
+def _launch(
+    kernel: str,
+    x: Tensor,
+    v: Tensor,
+    bidirectional: bool,
+    inputs: list[Tensor | None],
+    outputs: list[Tensor],
+    *flags: bool,
+) -> None:
+    T, B, D = x.shape
+    width = D // (1 + bidirectional)
+    moved = [t for t in inputs if t is not None and t.dtype != torch.int64]
+    # what a kernel fetches for a column and frame: u, x and, backward, dh and c
+    fetched = 4 * x.itemsize if kernel == "forward" else 5 * x.itemsize + v.itemsize
+    geometry = choose(B * D, width, fetched, moved, _card(x.device))
+    name = instance(kernel, x.dtype, v.dtype, geometry, *flags)
+    pointers = [0 if t is None else t.data_ptr() for t in [*inputs, *outputs]]
+    threads = B * D // geometry.channels
+    if threads:
+        _start(name, x.device, threads, (T, B, D, width, *pointers))
+
+
+def instance(
+    kernel: str,
+    io: torch.dtype,
+    state: torch.dtype,
+    geometry: Geometry,
+    *flags: bool,
+) -> str:
+    """The C++ name of a template instance, as NVRTC is asked for it."""
+    values = NAMES[io], NAMES[state], *geometry, *(str(flag).lower() for flag in flags)
+    return f"{kernel}<{', '.join(map(str, values))}>"
+
+
+def choose(
+    columns: int, width: int, fetched: int, moved: list[Tensor], card: Card
+) -> Geometry:
+    """Wide loads where columns abound, deep prefetching where they are scarce.
+
+    Args:
+        columns: rows times channels.
+        width: channels of one direction, a multiple of a thread's.
+        fetched: bytes for a column and frame.
+        moved: the inputs, whose types and addresses limit the width of a load.
+        card: what it runs on.
+    """
+    warps = columns / WARP / card.multiprocessors
+    channels = 1
+    for n in (2, 4):
+        fits = all(
+            n * t.itemsize <= 16 and t.data_ptr() % (n * t.itemsize) == 0 for t in moved
+        )
+        if fits and width % n == 0 and warps / n >= WARPS:
+            channels = n
+    # a warp's share of the shared memory
+    room = min(SHARE * card.shared_bytes * channels / max(warps, 1), BLOCK_BYTES)
+    deep = (n for n in (32, 16, 8) if n * channels * fetched * WARP <= room)
+    return Geometry(channels, next(deep, 4))
+
+
+@functools.cache
+def _card(device: torch.device) -> Card:
+    card = torch.cuda.get_device_properties(device)
+    return Card(card.multi_processor_count, card.shared_memory_per_multiprocessor)
+
+
+def _start(name: str, device: torch.device, threads: int, args: tuple) -> None:
+    cupy = _cupy()
+    blocks = -(-threads // WARP)
+    stream = cupy.cuda.Stream.from_external(torch.cuda.current_stream(device))
+    with torch.cuda.device(device), cupy.cuda.Device(device.index), stream:
+        _kernel(name, device)((blocks,), (WARP,), args)
+
+
+@functools.cache
+def _kernel(name: str, device: torch.device):
+    """Compiles for the current device, `device`, or loads from CuPy's cache on disk."""
+    code = importlib.resources.files("espnet_srupp.kernels") / "recurrence.cu"
+    module = _cupy().RawModule(
+        code=code.read_text(), options=OPTIONS, name_expressions=[name]
+    )
+    kernel = module.get_function(name)
+    kernel.preferred_shared_memory_carveout = 100  # per cent: nothing is read twice
+    return kernel
+
+
+def _cupy() -> ModuleType:
+    if torch.version.cuda is None:
+        raise ImportError(
+            "recurrence: this PyTorch is not built for CUDA; install one that is, or "
+            'move the tensors to the CPU, or pass backend="reference".'
+        )
+    try:
+        import cupy
+    except ImportError as error:
+        extra = "cuda12" if int(torch.version.cuda.split(".")[0]) < 13 else "cuda13"
+        raise ImportError(
+            "recurrence: tensors on a GPU need CuPy; run "
+            f"pip install 'espnet_srupp[{extra}]'."
+        ) from error
+    return cupy

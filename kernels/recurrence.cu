@@ -1,0 +1,363 @@
+// The SRU recurrence: a thread walks VEC neighbouring channels of one row through time.
+// README.md has the mathematics, the memory layout and the reasons.
+// No header: users have NVRTC, which comes without the toolkit's. No thread sees what
+// another writes: tests/host compiles this same text as C++, one thread after another.
+
+using int64 = long long;  // hours of audio hold more than 2^31 numbers
+
+#ifdef __CUDACC__  // else tests/host/shim.h has these
+__device__ inline float power_of_two(float a) {
+    asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(a));
+    return a;
+}
+
+__device__ inline float reciprocal(float a) {
+    asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(a));
+    return a;
+}
+
+__device__ inline float half_to_float(unsigned short half) {
+    float a;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(a) : "h"(half));
+    return a;
+}
+
+__device__ inline unsigned short float_to_half(float a) {
+    unsigned short half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(a));
+    return half;
+}
+#endif
+
+__device__ inline unsigned short float_to_bfloat(float a) {
+    unsigned short bfloat;
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bfloat) : "f"(a));
+#else
+    // to the nearest, ties to even; NaN must not be carried into infinity
+    const unsigned bits = __float_as_int(a);
+    bfloat = a == a ? (bits + 0x7fff + (bits >> 16 & 1)) >> 16 : 0x7fff;
+#endif
+    return bfloat;
+}
+
+struct float16 { unsigned short bits; };
+struct bfloat16 { unsigned short bits; };
+
+__device__ inline float widen(float a) { return a; }
+__device__ inline double widen(double a) { return a; }
+__device__ inline float widen(float16 a) { return half_to_float(a.bits); }
+__device__ inline float widen(bfloat16 a) { return __int_as_float(a.bits << 16); }
+__device__ inline void narrow(float a, float &to) { to = a; }
+__device__ inline void narrow(double a, double &to) { to = a; }
+__device__ inline void narrow(float a, float16 &to) { to.bits = float_to_half(a); }
+__device__ inline void narrow(float a, bfloat16 &to) { to.bits = float_to_bfloat(a); }
+__device__ inline double power_of_two(double a) { return exp2(a); }
+__device__ inline double reciprocal(double a) { return 1 / a; }
+
+template <typename number, int VEC>
+struct pack {
+    number at[VEC];
+};
+
+// a pack as one instruction moves it; left to itself, the compiler moves some number by
+// number
+template <int BYTES> struct unit;
+template <> struct unit<2> { using type = unsigned short; };
+template <> struct unit<4> { using type = unsigned; };
+template <> struct unit<8> { using type = uint2; };
+template <> struct unit<16> { using type = uint4; };
+template <typename number, int VEC>
+using word = typename unit<sizeof(number) * VEC>::type;
+
+template <typename number, int VEC>
+__device__ inline pack<number, VEC> unpack(const word<number, VEC> &bits) {
+    pack<number, VEC> numbers;
+    memcpy(&numbers, &bits, sizeof bits);
+    return numbers;
+}
+
+template <typename number, int VEC>
+__device__ inline word<number, VEC> bits_of(const pack<number, VEC> &numbers) {
+    word<number, VEC> bits;
+    memcpy(&bits, &numbers, sizeof bits);
+    return bits;
+}
+
+template <int VEC, typename number>
+__device__ inline pack<number, VEC> load(const number *from) {
+    return unpack<number, VEC>(__ldg(reinterpret_cast<const word<number, VEC> *>(from)));
+}
+
+template <int VEC, typename number>
+__device__ inline pack<number, VEC> load_or(number missing, const number *from, int64 at) {
+    pack<number, VEC> numbers;
+    for (int k = 0; k < VEC; k++) numbers.at[k] = missing;
+    return from ? load<VEC>(from + at) : numbers;
+}
+
+template <typename number, int VEC>
+__device__ inline void store(number *to, const pack<number, VEC> &numbers) {
+    __stwb(reinterpret_cast<word<number, VEC> *>(to), bits_of(numbers));
+}
+
+// begins to copy a word into shared memory; older cards and 2 bytes are copied at once
+template <typename word, typename number>
+__device__ inline void fetch(word &to, const number *from) {
+#if __CUDA_ARCH__ >= 800
+    if constexpr (sizeof to >= 4) {
+        const unsigned address = __cvta_generic_to_shared(&to);
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address),
+                     "l"(from), "n"(sizeof to)
+                     : "memory");
+        return;
+    }
+#endif
+    to = __ldg(reinterpret_cast<const word *>(from));
+}
+
+// ends a group of copies
+__device__ inline void commit() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// waits for all groups but the last ones
+template <int LAST>
+__device__ inline void wait() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(LAST) : "memory");
+#endif
+}
+
+// visit(i, last) for each i below count and GROUP
+template <int GROUP, typename Visit>
+__device__ __forceinline__ void each(int count, Visit visit) {
+    if (count > GROUP) {
+#pragma unroll
+        for (int i = 0; i < GROUP; i++) visit(i, false);
+    } else {
+#pragma unroll
+        for (int i = 0; i < GROUP; i++)
+            if (i < count) visit(i, i == count - 1);
+    }
+}
+
+// For each of n frames fetch(slot, last), and about AHEAD frames later walk(read(slot)),
+// in groups: one group is read from its slots while the one before is walked.
+template <typename Frame, int VEC, int AHEAD, typename Fetch, typename Read,
+          typename Walk>
+__device__ __forceinline__ void pipeline(int n, Fetch fetch, Read read, Walk walk) {
+    constexpr int GROUP = 4 / VEC < AHEAD / 2 ? 4 / VEC : AHEAD / 2;
+#pragma unroll 1
+    for (int slot = 0; slot < AHEAD; slot += GROUP) {
+        each<GROUP>(n - slot, [&](int i, bool last) { fetch(slot + i, last); });
+        commit();
+    }
+    wait<AHEAD / GROUP - 1>();
+    Frame frames[2][GROUP];
+#pragma unroll
+    for (int i = 0; i < GROUP; i++) frames[0][i] = read(i);
+    for (int slot = 0; n > 0;) {
+#pragma unroll
+        for (int half = 0; half < 2; half++, n -= GROUP) {
+            each<GROUP>(n - AHEAD, [&](int i, bool last) { fetch(slot + i, last); });
+            commit();
+            wait<AHEAD / GROUP - 1>();
+            slot = slot + GROUP == AHEAD ? 0 : slot + GROUP;
+#pragma unroll
+            for (int i = 0; i < GROUP; i++) frames[1 - half][i] = read(slot + i);
+            each<GROUP>(n, [&](int i, bool) { walk(frames[half][i]); });
+        }
+    }
+}
+
+// sigmoid(u + v c + b) for each channel of a pack
+template <typename state, int VEC>
+struct gate {
+    static constexpr state SCALE = -1.4426950408889634;  // -log2(e), in v and b too
+    pack<state, VEC> v, b;
+
+    __device__ gate(const state *v_, const state *b_)
+        : v(load<VEC>(v_)), b(load<VEC>(b_)) {
+        for (int k = 0; k < VEC; k++) {
+            v.at[k] *= SCALE;
+            b.at[k] *= SCALE;
+        }
+    }
+
+    __device__ state operator()(int k, state u, state c) const {
+        return reciprocal(1 + power_of_two(fma(v.at[k], c, fma(SCALE, u, b.at[k]))));
+    }
+};
+
+// The columns of a thread and their way through time: where a (T, B, D) tensor has their
+// first frame, and how far it is to the next. Channels from `turn` on walk back.
+template <int VEC>
+struct columns {
+    int64 row, channel, first, step;
+    int frames;
+
+    __device__ columns(int64 T, int64 B, int64 D, int64 turn, const int64 *lengths,
+                       bool reverse) {
+        const int64 thread = int64(blockIdx.x) * blockDim.x + threadIdx.x;
+        row = thread / (D / VEC);
+        channel = thread % (D / VEC) * VEC;
+        const int64 length = lengths && row < B ? lengths[row] : T;
+        frames = length < 0 ? 0 : length > T ? T : length;
+        const bool back = (channel >= turn) != reverse;
+        first = row * D + channel + (back && frames ? (frames - 1) * B * D : 0);
+        step = back ? -B * D : B * D;
+    }
+};
+
+template <typename io, typename state, int VEC, int AHEAD, bool SAVE>
+__global__ void __launch_bounds__(32)
+forward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ u,
+        const io *__restrict__ x, const state *v, const state *b, const state *c0,
+        const int64 *lengths, const state *mask_c, io *__restrict__ h, state *c_last,
+        state *__restrict__ c) {
+    const columns<VEC> on(T, B, D, turn, lengths, false);
+    if (on.row >= B) return;
+    const int64 at = on.row * D + on.channel;
+    const gate<state, VEC> forget(v + on.channel, b + on.channel);
+    const gate<state, VEC> reset(v + D + on.channel, b + D + on.channel);
+    const pack<state, VEC> mask = load_or<VEC>(state(1), mask_c, at);
+    pack<state, VEC> now = load_or<VEC>(state(0), c0, at);
+
+    const int lane = threadIdx.x;
+    __shared__ word<io, VEC> ring[AHEAD][4][32];
+    struct Frame {
+        word<io, VEC> u0, u1, u2, x;
+    };
+    u += 3 * (on.first - on.channel) + on.channel, x += on.first;
+    const auto fetch_frame = [&](int slot, bool) {
+        for (int g = 0; g < 3; g++) fetch(ring[slot][g][lane], u + g * D);
+        fetch(ring[slot][3][lane], x);
+        u += 3 * on.step, x += on.step;
+    };
+    const auto read = [&](int slot) {
+        const auto &in = ring[slot];
+        return Frame{in[0][lane], in[1][lane], in[2][lane], in[3][lane]};
+    };
+    io *to_h = h + on.first;
+    if (SAVE) c += on.first;
+    const auto walk = [&](const Frame &frame) {
+        const auto u0 = unpack<io, VEC>(frame.u0);
+        const auto u1 = unpack<io, VEC>(frame.u1);
+        const auto u2 = unpack<io, VEC>(frame.u2);
+        const auto highway = unpack<io, VEC>(frame.x);
+        pack<io, VEC> out;
+        for (int k = 0; k < VEC; k++) {
+            const state f = forget(k, widen(u0.at[k]), now.at[k]);
+            const state r = reset(k, widen(u1.at[k]), now.at[k]);
+            const state candidate = widen(u2.at[k]), x = widen(highway.at[k]);
+            now.at[k] = fma(f, now.at[k] - candidate, candidate);
+            narrow(fma(r, fma(now.at[k], mask.at[k], -x), x), out.at[k]);
+        }
+        store(to_h, out);
+        to_h += on.step;
+        if (SAVE) {
+            store(c, now);
+            c += on.step;
+        }
+    };
+    pipeline<Frame, VEC, AHEAD>(on.frames, fetch_frame, read, walk);
+
+    store(c_last + at, now);
+    for (int64 t = on.frames; t < T; t++) store(h + t * B * D + at, pack<io, VEC>{});
+}
+
+// dv and db are (B, 2, D), each row's sums over time
+template <typename io, typename state, int VEC, int AHEAD>
+__global__ void __launch_bounds__(32)
+backward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ dh,
+         const state *dc_last, const io *__restrict__ u, const io *__restrict__ x,
+         const state *v, const state *b, const state *c0, const int64 *lengths,
+         const state *mask_c, const state *__restrict__ c, io *__restrict__ du,
+         io *__restrict__ dx, state *dv, state *db, state *dc0) {
+    const columns<VEC> on(T, B, D, turn, lengths, true);
+    if (on.row >= B) return;
+    const int64 at = on.row * D + on.channel, sums = at + on.row * D;
+    const pack<state, VEC> v0 = load<VEC>(v + on.channel);
+    const pack<state, VEC> v1 = load<VEC>(v + D + on.channel);
+    const gate<state, VEC> forget(v + on.channel, b + on.channel);
+    const gate<state, VEC> reset(v + D + on.channel, b + D + on.channel);
+    const pack<state, VEC> mask = load_or<VEC>(state(1), mask_c, at);
+    const pack<state, VEC> start = load_or<VEC>(state(0), c0, at);
+    pack<state, VEC> now = start, dc = load<VEC>(dc_last + at);
+    pack<state, VEC> dv0{}, dv1{}, db0{}, db1{};
+    if (on.frames) now = load<VEC>(c + on.first);
+
+    const int lane = threadIdx.x;
+    __shared__ word<io, VEC> ring[AHEAD][5][32];
+    __shared__ word<state, VEC> states[AHEAD][32];
+    struct Frame {
+        word<io, VEC> u0, u1, u2, x, dh;
+        word<state, VEC> before;
+    };
+    const int64 first_u = 3 * (on.first - on.channel) + on.channel;
+    u += first_u, x += on.first, dh += on.first, c += on.first + on.step;
+    const auto fetch_frame = [&](int slot, bool last) {
+        for (int g = 0; g < 3; g++) fetch(ring[slot][g][lane], u + g * D);
+        fetch(ring[slot][3][lane], x);
+        fetch(ring[slot][4][lane], dh);
+        if (last)
+            states[slot][lane] = bits_of(start);
+        else
+            fetch(states[slot][lane], c);
+        u += 3 * on.step, x += on.step, dh += on.step, c += on.step;
+    };
+    const auto read = [&](int slot) {
+        const auto &in = ring[slot];
+        return Frame{in[0][lane], in[1][lane], in[2][lane],
+                     in[3][lane], in[4][lane], states[slot][lane]};
+    };
+    io *to_du = du + first_u, *to_dx = dx + on.first;
+    const auto walk = [&](const Frame &frame) {
+        const auto u0 = unpack<io, VEC>(frame.u0);
+        const auto u1 = unpack<io, VEC>(frame.u1);
+        const auto u2 = unpack<io, VEC>(frame.u2);
+        const auto highway = unpack<io, VEC>(frame.x);
+        const auto grad = unpack<io, VEC>(frame.dh);
+        const auto before = unpack<state, VEC>(frame.before);
+        pack<io, VEC> du0, du1, du2, dhighway;
+        for (int k = 0; k < VEC; k++) {
+            const state earlier = before.at[k], dh = widen(grad.at[k]);
+            const state candidate = widen(u2.at[k]), x = widen(highway.at[k]);
+            const state f = forget(k, widen(u0.at[k]), earlier);
+            const state r = reset(k, widen(u1.at[k]), earlier);
+            const state dr = dh * fma(now.at[k], mask.at[k], -x) * fma(-r, r, r);
+            const state dstate = fma(dh * r, mask.at[k], dc.at[k]);
+            const state df = dstate * ((earlier - candidate) * fma(-f, f, f));
+            narrow(df, du0.at[k]);
+            narrow(dr, du1.at[k]);
+            narrow(fma(-f, dstate, dstate), du2.at[k]);
+            narrow(fma(-r, dh, dh), dhighway.at[k]);
+            dv0.at[k] = fma(df, earlier, dv0.at[k]);
+            dv1.at[k] = fma(dr, earlier, dv1.at[k]);
+            db0.at[k] += df;
+            db1.at[k] += dr;
+            dc.at[k] = fma(f, dstate, fma(v0.at[k], df, v1.at[k] * dr));
+        }
+        store(to_du, du0);
+        store(to_du + D, du1);
+        store(to_du + 2 * D, du2);
+        store(to_dx, dhighway);
+        to_du += 3 * on.step, to_dx += on.step;
+        now = before;
+    };
+    pipeline<Frame, VEC, AHEAD>(on.frames, fetch_frame, read, walk);
+
+    store(dc0 + at, dc);
+    store(dv + sums, dv0);
+    store(dv + sums + D, dv1);
+    store(db + sums, db0);
+    store(db + sums + D, db1);
+    for (int64 t = on.frames; t < T; t++) {
+        io *const padded = du + (t * B + on.row) * 3 * D + on.channel;
+        for (int g = 0; g < 3; g++) store(padded + g * D, pack<io, VEC>{});
+        store(dx + t * B * D + at, pack<io, VEC>{});
+    }
+}

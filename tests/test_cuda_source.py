@@ -1,0 +1,354 @@
+"""kernels/recurrence.cu without a GPU: its arithmetic as C++, its syntax by NVRTC.
+
+The launcher is the real one, espnet_srupp/recurrence/cuda.py, with tensors on the CPU;
+only the last step, the launch, is replaced by a loop over threads (tests/host).
+"""
+
+import ctypes
+import inspect
+import itertools
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from test_recurrence import TOLERANCE, assert_equal, make, project, run
+
+from espnet_srupp.recurrence import cpu, cuda, recurrence
+
+HERE = Path(__file__).parent
+SOURCE = HERE.parent / "kernels" / "recurrence.cu"
+TYPES = list(cuda.NAMES)
+# every width and depth that `cuda.choose` returns, in pairs
+GEOMETRIES = [(1, 32), (1, 4), (2, 16), (2, 8), (4, 8), (4, 4)]
+SIGMOID_BOUND = 3e-7  # in kernels/README.md
+CARD = cuda.Card(multiprocessors=132, shared_bytes=228 * 1024)  # an H200's
+FLAGS = ["-std=c++17", "-O1", "-march=native", "-fno-strict-aliasing", "-shared"]
+FLAGS += ["-ffp-contract=off", "-fPIC", "-Wall", "-Werror", "-Wno-unknown-pragmas"]
+
+
+def instances():
+    """Every kernel's name, as the launcher writes it."""
+    for dtype, geometry in itertools.product(TYPES, GEOMETRIES):
+        state = torch.float64 if dtype == torch.float64 else torch.float32
+        if geometry[0] * state.itemsize > 16:
+            continue
+        types = dtype, state
+        yield cuda.instance("backward", *types, geometry)
+        for save_c in (False, True):
+            yield cuda.instance("forward", *types, geometry, save_c)
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed")
+    target = tmp_path_factory.mktemp("host") / "recurrence.so"
+    names = enumerate(instances())
+    macro = " ".join(f"INSTANCE(kernel_{i}, {name})" for i, name in names)
+    command = ["g++", *FLAGS, f"-DINSTANCES={macro}", "-o", str(target)]
+    subprocess.run([*command, str(HERE / "host" / "harness.cpp")], check=True)
+    return ctypes.CDLL(str(target))
+
+
+def always(geometry):
+    """A stand-in for `cuda.choose`; float64 cannot be moved 4 numbers at a time."""
+
+    def choose(columns, width, fetched, moved, card):
+        fits = all(geometry[0] * t.itemsize <= 16 for t in moved)
+        return cuda.Geometry(*(geometry if fits else (2, 8)))
+
+    return choose
+
+
+@pytest.fixture
+def on_host(library, monkeypatch):
+    """backend="cpu" runs kernels/recurrence.cu; a function forces a geometry."""
+    symbols = {name: f"kernel_{i}" for i, name in enumerate(instances())}
+
+    def start(name, device, threads, args):
+        values = [ctypes.c_longlong(arg) for arg in args]
+        pointers = [ctypes.cast(ctypes.pointer(v), ctypes.c_void_p) for v in values]
+        array = (ctypes.c_void_p * len(pointers))(*pointers)
+        getattr(library, symbols[name])(-(-threads // cuda.WARP), array)
+
+    def force(geometry):
+        monkeypatch.setattr(cuda, "choose", always(geometry))
+
+    monkeypatch.setattr(cuda, "_card", lambda device: CARD)
+    monkeypatch.setattr(cuda, "_start", start)
+    monkeypatch.setattr(cpu, "forward", cuda.forward)
+    monkeypatch.setattr(cpu, "backward", cuda.backward)
+    return force
+
+
+def evaluate(tensors, **options):
+    """Outputs and gradients by name, as `run`, with or without c0 in `tensors`."""
+    h, c_last = recurrence(**tensors, **options)
+    grads = torch.autograd.grad(
+        project(h, c_last), list(tensors.values()), materialize_grads=True
+    )
+    names = [f"d{name}" for name in tensors]
+    return {"h": h, "c_last": c_last} | dict(zip(names, grads, strict=True))
+
+
+SHAPES = [  # T, B, D, lengths, geometry
+    pytest.param(1, 1, 1, None, (1, 32), id="T1-B1-D1"),
+    pytest.param(2, 3, 5, [2, 0, 1], (1, 4), id="T2-B3-D5-ragged"),
+    pytest.param(63, 3, 64, [63, 1, 40], (2, 8), id="T63-B3-D64-ragged"),
+    pytest.param(500, 1, 5, None, (1, 32), id="T500-B1-D5"),
+    pytest.param(500, 3, 64, [0, 1, 500], (4, 8), id="T500-B3-D64-ragged"),
+    pytest.param(9, 3, 3328, [5, 9, 1], (2, 16), id="T9-B3-D3328-ragged"),
+    pytest.param(5, 3, 8, [0, 0, 0], (4, 4), id="T5-B3-D8-all-padding"),
+    pytest.param(0, 2, 4, None, (2, 16), id="T0-B2-D4"),
+    pytest.param(4, 0, 8, None, (2, 16), id="T4-B0-D8"),
+]
+
+
+@pytest.mark.parametrize("bidirectional", [False, True], ids=["one-way", "both-ways"])
+@pytest.mark.parametrize("masked", [False, True], ids=["no-mask", "mask"])
+@pytest.mark.parametrize("started", [False, True], ids=["no-c0", "c0"])
+@pytest.mark.parametrize(("T", "B", "D", "lengths", "geometry"), SHAPES)
+def test_source_equals_reference(
+    T, B, D, lengths, geometry, started, masked, bidirectional, on_host, poisoned_memory
+):
+    if bidirectional and D % 2:
+        pytest.skip("D is odd")
+    on_host(geometry)
+    tensors, lengths = make(T, B, D, lengths, torch.float32)
+    # a large v amplifies rounding from frame to frame, whoever rounds
+    tensors["v"].detach().mul_(0.3)
+    if not started:
+        del tensors["c0"]
+    wide = {k: t.detach().double().requires_grad_() for k, t in tensors.items()}
+    mask_c = torch.rand(B, D) * 2 if masked else None
+    options = {"lengths": lengths, "bidirectional": bidirectional, "mask_c": mask_c}
+    expected = evaluate(wide, backend="reference", **options)
+    assert_equal(evaluate(wide, **options), expected, TOLERANCE[torch.float64])
+    assert_equal(evaluate(tensors, **options), expected, TOLERANCE[torch.float32])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_half_types_equal_reference(geometry, dtype, on_host, poisoned_memory):
+    on_host(geometry)
+    tensors, lengths = make(40, 3, 16, [40, 0, 21], dtype)
+    actual = run(tensors, lengths, bidirectional=True)
+    expected = run(tensors, lengths, bidirectional=True, backend="reference")
+    assert actual["h"].dtype == actual["du"].dtype == dtype
+    assert actual["c_last"].dtype == actual["dv"].dtype == torch.float32
+    assert_equal(actual, expected, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_geometry_changes_no_bit(dtype, on_host):
+    tensors, lengths = make(70, 3, 32, [70, 1, 33], dtype)
+    results = []
+    for geometry in GEOMETRIES:
+        on_host(geometry)
+        results.append(run(tensors, lengths, bidirectional=True))
+    for result in results[1:]:
+        assert_equal(result, results[0], tolerance=0)
+
+
+def test_inference_saves_no_state_and_changes_no_bit(on_host):
+    on_host((2, 8))
+    tensors, lengths = make(21, 2, 8, [21, 9], torch.float32)
+    expected = run(tensors, lengths)
+    values = [t.detach() for t in tensors.values()]
+    h, c_last, c = cuda.forward(*values, lengths, None, False, False)
+    assert c.numel() == 0
+    assert torch.equal(h, expected["h"])
+    assert torch.equal(c_last, expected["c_last"])
+
+
+def test_lengths_out_of_range_are_clamped(on_host):
+    on_host((1, 4))
+    tensors, _ = make(6, 3, 4)
+    values = [t.detach() for t in tensors.values()]
+    for save_c in (False, True):
+        args = None, False, save_c
+        actual = cuda.forward(*values, torch.tensor([7, -1, 2**40]), *args)
+        expected = cuda.forward(*values, torch.tensor([6, 0, 6]), *args)
+        assert_equal(dict(enumerate(actual[:2])), dict(enumerate(expected[:2])), 0)
+
+
+def test_padding_is_not_read(on_host):
+    on_host((1, 4))
+    tensors, lengths = make(9, 3, 6, [9, 0, 4])
+    clean = run(tensors, lengths, bidirectional=True)
+    dirty = {k: t.detach().clone() for k, t in tensors.items()}
+    for row, length in enumerate(lengths.tolist()):
+        dirty["u"][length:, row] = float("nan")
+        dirty["x"][length:, row] = float("inf")
+    dirty = {k: t.requires_grad_() for k, t in dirty.items()}
+    assert_equal(run(dirty, lengths, bidirectional=True), clean, tolerance=0)
+
+
+@pytest.mark.parametrize("magnitude", [1e-40, 1e4, 1e30])
+def test_finite_input_gives_finite_output(magnitude, on_host):
+    on_host((2, 8))
+    tensors, lengths = make(12, 2, 8, [12, 5], torch.float32)
+    values = [(t.detach() * magnitude) for t in tensors.values()]
+    h, c_last, _ = cuda.forward(*values, lengths, None, False, False)
+    assert h.isfinite().all()
+    assert c_last.isfinite().all()
+
+
+def test_a_nan_frame_stays_in_its_own_column(on_host):
+    on_host((4, 8))
+    tensors, _ = make(6, 2, 8, dtype=torch.bfloat16)
+    with torch.no_grad():
+        tensors["u"][2, 0, 0, 1] = float("nan")
+        h, _ = recurrence(*tensors.values())
+    expected = torch.zeros(6, 2, 8, dtype=torch.bool)
+    expected[2:, 0, 1] = True
+    assert torch.equal(h.isnan(), expected)
+
+
+def sigmoid(a):
+    """The forget gate alone: a state of 1 is multiplied with it."""
+    D = a.numel()
+    u = torch.zeros(1, 1, 3, D, dtype=a.dtype, device=a.device)
+    u[0, 0, 0] = a
+    x, zeros, ones = u[:, :, 1], a.new_zeros(2, D), a.new_ones(1, D)
+    return recurrence(u, x, zeros, zeros, ones)[1][0]
+
+
+def test_a_sigmoid_is_within_its_bound(on_host):
+    on_host((4, 8))
+    a = torch.linspace(-100, 100, 2**16)
+    error = (sigmoid(a).double() - torch.sigmoid(a.double())).abs().max()
+    assert error < SIGMOID_BOUND
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_numbers_are_rounded_as_torch_rounds(dtype, on_host):
+    """Gates wide open let c0 through to h."""
+    on_host((1, 4))
+    bits = torch.randint(-(2**31), 2**31, (2**16,)).int()
+    bits[::2] &= -(2**12)  # numbers half way between two half ones
+    c0 = torch.nan_to_num(bits.view(torch.float32), nan=1.0)[None]
+    c0.clamp_(-3e38, 3e38)
+    D = c0.numel()
+    u = torch.full((1, 1, 3, D), float("inf"), dtype=dtype)
+    u[:, :, 2] = 0
+    x, zeros = torch.zeros(1, 1, D, dtype=dtype), torch.zeros(2, D)
+    h, c_last = recurrence(u, x, zeros, zeros, c0)
+    assert torch.equal(c_last, c0)
+    assert torch.equal(h[0], c0.to(dtype))
+
+
+@pytest.mark.parametrize(
+    ("B", "dtype", "expected"),
+    [
+        pytest.param(1, torch.float32, (1, 32), id="B1-float32"),
+        pytest.param(16, torch.float32, (2, 16), id="B16-float32"),
+        pytest.param(16, torch.bfloat16, (2, 32), id="B16-bfloat16"),
+        pytest.param(64, torch.float32, (4, 4), id="B64-float32"),
+        pytest.param(64, torch.bfloat16, (4, 8), id="B64-bfloat16"),
+    ],
+)
+def test_geometry_of_an_h200(B, dtype, expected):
+    moved = [torch.empty(1, dtype=dtype), torch.empty(1)]
+    chosen = cuda.choose(B * 3328, 1664, 4 * dtype.itemsize, moved, CARD)
+    assert chosen == expected
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("D", [1, 2, 3, 6, 64, 3328])
+@pytest.mark.parametrize("B", [1, 16, 4096])
+def test_a_geometry_fits_the_tensors(B, D, dtype):
+    moved = [torch.empty(9, dtype=dtype)[1:], torch.empty(4, dtype=torch.float64)]
+    channels, frames = cuda.choose(B * D, D, 48, moved, CARD)
+    assert D % channels == 0
+    assert all(t.data_ptr() % (channels * t.itemsize) == 0 for t in moved)
+    assert frames * channels * 48 * cuda.WARP <= cuda.BLOCK_BYTES
+
+
+def test_signatures_are_those_of_the_cpu():
+    for name in ("forward", "backward"):
+        functions = getattr(cpu, name), getattr(cuda, name)
+        assert len({inspect.signature(function) for function in functions}) == 1
+
+
+@pytest.mark.parametrize(("version", "extra"), [("12.8", "cuda12"), ("13.0", "cuda13")])
+def test_a_missing_cupy_is_named_with_its_remedy(version, extra, monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", version)
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    message = rf"need CuPy; run pip install 'espnet_srupp\[{extra}\]'\.$"
+    with pytest.raises(ImportError, match=message):
+        cuda._cupy()
+
+
+def test_another_gpus_torch_is_named(monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", None)
+    with pytest.raises(ImportError, match="this PyTorch is not built for CUDA"):
+        cuda._cupy()
+
+
+class NVRTC:
+    """Compiles as CuPy does, without a GPU; from pip's nvidia-cuda-nvrtc."""
+
+    def __init__(self, path):
+        for builtins in path.parent.glob("libnvrtc-builtins.so*"):
+            ctypes.CDLL(str(builtins))
+        self.library = ctypes.CDLL(str(path))
+
+    def call(self, name, *args):
+        return getattr(self.library, f"nvrtc{name}")(*args)
+
+    def architectures(self):
+        count = ctypes.c_int()
+        assert self.call("GetNumSupportedArchs", ctypes.byref(count)) == 0
+        array = (ctypes.c_int * count.value)()
+        assert self.call("GetSupportedArchs", array) == 0
+        return set(array)
+
+    def compile(self, code, names, options):
+        """(succeeded, log)"""
+        program, size = ctypes.c_void_p(), ctypes.c_size_t()
+        reference = ctypes.byref(program)
+        source = code.encode(), b"recurrence.cu"
+        assert self.call("CreateProgram", reference, *source, 0, None, None) == 0
+        for name in names:
+            assert self.call("AddNameExpression", program, name.encode()) == 0
+        array = (ctypes.c_char_p * len(options))(*map(str.encode, options))
+        status = self.call("CompileProgram", program, len(options), array)
+        self.call("GetProgramLogSize", program, ctypes.byref(size))
+        log = ctypes.create_string_buffer(size.value)
+        self.call("GetProgramLog", program, log)
+        self.call("DestroyProgram", reference)
+        return status == 0, log.value.decode()
+
+
+@pytest.fixture(scope="session")
+def compilers():
+    pattern = "nvidia/*/lib/libnvrtc.so.*"
+    found = [path for entry in sys.path for path in Path(entry).glob(pattern)]
+    return [NVRTC(path) for path in sorted(found)]
+
+
+@pytest.mark.parametrize("architecture", [70, 80, 90])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_nvrtc_compiles_without_spilling_registers(dtype, architecture, compilers):
+    nvrtc = next((c for c in compilers if architecture in c.architectures()), None)
+    if nvrtc is None:
+        pytest.skip(
+            f"no NVRTC for sm_{architecture}: pip install nvidia-cuda-nvrtc-cu12"
+        )
+    state = torch.float64 if dtype == torch.float64 else torch.float32
+    widest = 16 // state.itemsize, 8
+    names = [
+        cuda.instance("backward", dtype, state, widest),
+        cuda.instance("forward", dtype, state, widest, True),
+        cuda.instance("forward", dtype, state, (1, 32), False),
+    ]
+    # CuPy adds the architecture and -ftz
+    options = [*cuda.OPTIONS, f"-arch=sm_{architecture}", "-ftz=true"]
+    options += ["--ptxas-options=-v"]
+    succeeded, log = nvrtc.compile(SOURCE.read_text(), names, options)
+    assert succeeded, log
+    assert log.count(" 0 bytes spill stores") == len(names), log
