@@ -245,6 +245,7 @@ def test_half_numbers_are_rounded_as_torch_rounds(dtype, on_host):
     ("B", "dtype", "expected"),
     [
         pytest.param(1, torch.float32, (1, 32), id="B1-float32"),
+        pytest.param(1, torch.bfloat16, (2, 32), id="B1-bfloat16"),
         pytest.param(16, torch.float32, (2, 16), id="B16-float32"),
         pytest.param(16, torch.bfloat16, (2, 32), id="B16-bfloat16"),
         pytest.param(64, torch.float32, (4, 4), id="B64-float32"),
@@ -272,6 +273,18 @@ def test_signatures_are_those_of_the_cpu():
     for name in ("forward", "backward"):
         functions = getattr(cpu, name), getattr(cuda, name)
         assert len({inspect.signature(function) for function in functions}) == 1
+
+
+def test_a_backend_of_another_device_is_an_error():
+    values = [t.detach() for t in make(4, 2, 6)[0].values()]
+    with pytest.raises(ValueError, match="backend 'cuda' does not serve .* on 'cpu'"):
+        recurrence(*values, backend="cuda")
+
+
+def test_a_sparse_tensor_is_named():
+    u, x, v, b, _ = (t.detach() for t in make(4, 2, 6)[0].values())
+    with pytest.raises(ValueError, match="x is torch.sparse_coo, expected a dense"):
+        recurrence(u, x.to_sparse(), v, b)
 
 
 @pytest.mark.parametrize(("version", "extra"), [("12.8", "cuda12"), ("13.0", "cuda13")])

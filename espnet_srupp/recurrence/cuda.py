@@ -141,10 +141,12 @@ def choose(
     warps = columns / WARP / card.multiprocessors
     channels = 1
     for n in (2, 4):
-        fits = all(
+        fits = width % n == 0 and all(
             n * t.itemsize <= 16 and t.data_ptr() % (n * t.itemsize) == 0 for t in moved
         )
-        if fits and width % n == 0 and warps / n >= WARPS:
+        # fewer than 4 bytes cannot be fetched ahead
+        narrow = min(t.itemsize for t in moved) * n <= 4
+        if fits and (narrow or warps / n >= WARPS):
             channels = n
     # a warp's share of the shared memory
     room = min(SHARE * card.shared_bytes * channels / max(warps, 1), BLOCK_BYTES)
