@@ -80,8 +80,9 @@ def parse() -> argparse.Namespace:
 
 def make(T: int, B: int, D: int) -> list[torch.Tensor]:
     """u, x, v, b"""
-    shapes = (T, B, 3, D), (T, B, D), (2, D), (2, D)
-    return [torch.randn(shape) for shape in shapes]
+    # v as wide as in a model: wider, rounding errors grow from frame to frame
+    v, b = torch.randn(2, 2, D).mul(0.3).unbind()
+    return [torch.randn(T, B, 3, D), torch.randn(T, B, D), v, b]
 
 
 def ours(u, x, v, b) -> torch.Tensor:

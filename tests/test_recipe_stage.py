@@ -1,5 +1,7 @@
 """A finished step is not done again, unless what it depends on has changed."""
 
+import threading
+
 import pytest
 
 from espnet_srupp.recipe import stage
@@ -49,6 +51,37 @@ def test_force_works_again(work):
     work.run()
     assert work.run(force=True)
     assert work.done == 2
+
+
+def test_a_step_at_work_elsewhere_is_waited_for_and_not_done_twice(work, monkeypatch):
+    begun, waiting, told = threading.Event(), threading.Event(), []
+
+    def copy():
+        begun.set()
+        assert waiting.wait(10)
+        type(work).copy(work)
+
+    def say(message):
+        told.append(message)
+        if "waiting" in message:
+            waiting.set()
+
+    monkeypatch.setattr(stage, "say", say)
+    work.copy = copy
+    first = threading.Thread(target=work.run)
+    first.start()
+    assert begun.wait(10)
+    assert not work.run()
+    first.join()
+    assert work.done == 1
+    assert "another run.sh is doing this" in told[1] and "done before" in told[-1]
+
+
+def test_a_missing_input_leaves_nothing_behind(work, tmp_path):
+    work.source.unlink()
+    with pytest.raises(RecipeError, match="which is not there"):
+        work.run()
+    assert not list(tmp_path.iterdir())
 
 
 def change_input(work):
@@ -127,7 +160,7 @@ def test_missing_input_is_named_with_the_remedy(work):
 
 def test_damaged_record_means_to_work_again(work, tmp_path):
     work.run()
-    (record,) = tmp_path.glob(".out.*")
+    (record,) = tmp_path.glob(".out.stage5")
     record.write_text(record.read_text()[:10])
     assert work.run()
 

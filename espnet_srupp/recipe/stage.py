@@ -1,10 +1,12 @@
 """What is finished stays finished: each step records what it was made from."""
 
+import fcntl
 import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,14 +41,22 @@ class Step:
         first = self.outputs[0]
         return first.parent / f".{first.name}.stage{self.number}"
 
-    def record(self) -> dict:
-        """What the outputs are made from: settings as text, files as hashes."""
+    @property
+    def title(self) -> str:
+        return f"stage {self.number}: {self.name}"
+
+    def check(self) -> None:
+        """Raises RecipeError where an input is missing."""
         for path in self.inputs:
             if not path.is_file():
                 raise RecipeError(
                     f"stage {self.number} ({self.name}) needs {path}, which is not "
                     "there: run the stages before it, e.g. with --stage 1"
                 )
+
+    def record(self) -> dict:
+        """What the outputs are made from: settings as text, files as hashes."""
+        self.check()
         inputs = {str(path): digest(path) for path in self.inputs}
         if self.audio:
             inputs[f"audio in {self.audio}"] = digest_audio(self.audio)
@@ -120,8 +130,24 @@ def outdated(step: Step, record: dict) -> str | None:
     return difference(old, record) or None
 
 
+@contextmanager
+def alone(step: Step) -> Iterator[None]:
+    """Holds a step for this process; another run.sh at the same step waits."""
+    lock = step.marker.with_name(f"{step.marker.name}.lock")
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with open(lock, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"{step.title}: another run.sh is doing this, waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def run(step: Step, force: bool = False) -> bool:
     """Does a step unless it is finished and nothing it depends on has changed.
+
+    The lock goes with the process that holds it, however that ends.
 
     Args:
         step: what to do.
@@ -134,17 +160,19 @@ def run(step: Step, force: bool = False) -> bool:
         RecipeError: an input is missing; whatever the work raises. Then no record is
             left and the next run does the step again.
     """
-    record = step.record()
-    why = outdated(step, record)
-    title = f"stage {step.number}: {step.name}"
-    if why is None and not force:
-        say(f"{title}: done before")
-        return False
-    say(f"{title}, again, as {why}" if why else title)
-    step.marker.unlink(missing_ok=True)
-    start = time.monotonic()
-    step.work()
-    write(step.marker, record)
+    # before the lock, which makes the folder of the outputs
+    step.check()
+    with alone(step):
+        record = step.record()
+        why = outdated(step, record)
+        if why is None and not force:
+            say(f"{step.title}: done before")
+            return False
+        say(f"{step.title}, again, as {why}" if why else step.title)
+        step.marker.unlink(missing_ok=True)
+        start = time.monotonic()
+        step.work()
+        write(step.marker, record)
     seconds = time.monotonic() - start
     if seconds >= 1:
         say(f"  done in {timespan(seconds)}")

@@ -105,7 +105,8 @@ def filter_set(source: Path, target: Path, *limits: float) -> None:
 
 def make_tokens(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 5: the token list."""
-    text = names.train / "text"
+    # as asr.sh, from all of the training text, also of what stage 4 leaves out
+    text = names.raw / "org" / names.train_set / "text"
     settings = given.some("oov", "blank", "sos_eos")
     if given.token_type == "bpe":
         text = Path(given.bpe_train_text or text)
