@@ -36,6 +36,7 @@ setup(
             "editdistance",
             "espeakng-loader",
             "jiwer",
+            "lhotse>=1.33",
             "matplotlib",
             "sentencepiece",
             "soundfile",

@@ -115,7 +115,7 @@ def test_another_checksum_leaves_nothing(server, tmp_path):
 
 
 def test_a_file_that_the_server_does_not_have_is_named_at_once(server, tmp_path):
-    with pytest.raises(RecipeError, match="other did not arrive .*404.*--archive"):
+    with pytest.raises(RecipeError, match="other did not arrive .*404.*put it at"):
         download(server.url.replace("file", "other"), tmp_path / "file")
     assert len(server.ranges) == 1
 

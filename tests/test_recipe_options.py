@@ -18,7 +18,7 @@ bpemode oov blank sos_eos bpe_nlsyms bpe_char_cover bpe_train_text lang asr_tag 
 asr_stats_dir asr_config asr_args pretrained_model ignore_init_mismatch feats_normalize
 asr_speech_fold_length asr_text_fold_length inference_tag inference_config
 inference_args inference_asr_model train_set valid_set test_sets score_opts""".split()
-OURS = ["corpus", "archive", "force"]
+OURS = ["corpus", "archive", "force", "LIBRISPEECH", "AISHELL", "TEDLIUM3", "partial"]
 
 
 def options(*words, caller=Path(".")):
@@ -76,6 +76,19 @@ def test_value(words, name, value):
         pytest.param(["--asr_config", "no.yaml"], ["no.yaml"], id="no such file"),
         pytest.param(["--test_sets", ""], ["--test_sets"], id="required"),
         pytest.param(["--score_opts", "-e"], ["--score_opts"], id="sclite's options"),
+        pytest.param(
+            ["--corpus", "aishell", "--AISHELL", "no"], ["--AISHELL no"], id="no folder"
+        ),
+        pytest.param(["--AISHELL", "."], ["recipe aishell, not"], id="other corpus"),
+        pytest.param(["--partial", "true"], ["--partial", "leave"], id="no disk"),
+        pytest.param(
+            ["--corpus", "aishell", "--partial", "true"], ["--AISHELL"], id="no path"
+        ),
+        pytest.param(
+            ["--corpus", "aishell", "--archive", __file__],
+            ["downloads/", "--AISHELL"],
+            id="archive of a corpus on disk",
+        ),
     ],
 )
 def test_mistake_is_named_in_one_sentence(words, culprits):
@@ -97,6 +110,14 @@ def test_files_are_sought_in_the_callers_folder(tmp_path):
     (tmp_path / "my.yaml").touch()
     given = options("--asr_config", "my.yaml", caller=tmp_path)
     assert given.asr_config == str(tmp_path / "my.yaml")
+
+
+def test_a_corpus_is_sought_in_the_callers_folder_and_has_an_absolute_path(tmp_path):
+    (tmp_path / "AISHELL-1").mkdir()
+    words = ["--corpus", "aishell", "--AISHELL", "AISHELL-1/."]
+    given = options(*words, caller=tmp_path)
+    assert given.AISHELL == given.folder == str(tmp_path / "AISHELL-1")
+    assert options().folder == ""
 
 
 def test_files_of_the_recipe_come_first(tmp_path, monkeypatch):

@@ -53,13 +53,13 @@ def download(url: str, target: Path, sha256: str | None = None) -> None:
             if failures == ATTEMPTS or isinstance(error, HTTPError):
                 raise RecipeError(
                     f"{url} did not arrive ({error}): run the same command again "
-                    "later, or fetch it elsewhere and give the file with --archive"
+                    f"later, or fetch it elsewhere and put it at {target}"
                 ) from error
     if sha256 is not None and checksum(part) != sha256:
         part.unlink()
         raise RecipeError(
             f"{url} arrived with another SHA-256 than {sha256}: run the same command "
-            "again, or fetch it elsewhere and give the file with --archive"
+            f"again, or fetch it elsewhere and put it at {target}"
         )
     os.replace(part, target)
 

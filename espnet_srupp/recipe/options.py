@@ -13,6 +13,8 @@ from espnet_srupp.recipe.errors import RecipeError
 
 # what may be given relative to the folder in which run.sh was called
 INPUT_FILES = ("archive", "asr_config", "inference_config", "bpe_train_text")
+# corpora that may lie on disk, by the names of ESPnet's db.sh
+CORPORA = ("LIBRISPEECH", "AISHELL", "TEDLIUM3")
 METAVARS = {str: "TEXT", int: "N", float: "X", bool: "true|false"}
 USAGE = "run.sh [--option value ...]"
 NOTE = """Options and stages are those of ESPnet's asr.sh. Paths are relative to the
@@ -60,6 +62,10 @@ class Options:
     python: str = option("general", python_command(), "command that runs ESPnet")
     # data
     archive: str = option("data", "", "the corpus as a file, instead of a download")
+    LIBRISPEECH: str = option("data", "", "folder of LibriSpeech, used where it lies")
+    AISHELL: str = option("data", "", "folder of AISHELL-1, used where it lies")
+    TEDLIUM3: str = option("data", "", "folder of TED-LIUM 3, used where it lies")
+    partial: bool = option("data", False, "take what that folder has, if not all")
     train_set: str = option("data", "", "training set")
     valid_set: str = option("data", "", "validation set")
     test_sets: str = option("data", "", "test sets, separated by spaces")
@@ -105,6 +111,16 @@ class Options:
     def some(self, *names: str) -> dict[str, object]:
         """A few options by name."""
         return {name: getattr(self, name) for name in names}
+
+    @property
+    def folder(self) -> str:
+        """Where the corpus lies, "" if it is to be downloaded or made."""
+        return getattr(self, self.corpus.upper()) if self.on_disk else ""
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the corpus may lie on disk."""
+        return self.corpus.upper() in CORPORA
 
     @property
     def rate(self) -> int:
@@ -199,22 +215,27 @@ def parse(words: Sequence[str], caller: Path) -> Options:
     """
     options = Options(**vars(parser().parse_args(list(joined(words)))))
     check(options)
-    given = {n: getattr(options, n) for n in INPUT_FILES if getattr(options, n)}
+    names = (*INPUT_FILES, *CORPORA)
+    given = {n: getattr(options, n) for n in names if getattr(options, n)}
     return replace(options, **{n: find(n, path, caller) for n, path in given.items()})
 
 
 def find(name: str, path: str, caller: Path) -> str:
+    kind = "folder" if name in CORPORA else "file"
     for candidate in (Path(path), caller / path):
-        if candidate.is_file():
+        if kind == "file" and candidate.is_file():
             return str(candidate)
+        if kind == "folder" and candidate.is_dir():
+            return os.path.abspath(candidate)
     places = " or ".join(dict.fromkeys(str(folder) for folder in (Path.cwd(), caller)))
-    raise RecipeError(f"--{name} {path}: there is no such file in {places}")
+    raise RecipeError(f"--{name} {path}: there is no such {kind} in {places}")
 
 
 def check(options: Options) -> None:
     for name in ("corpus", "train_set", "valid_set", "test_sets"):
         if not getattr(options, name):
             raise RecipeError(f"--{name} is required: a recipe's run.sh gives it")
+    check_corpus(options)
     for name in ("nj", "inference_nj", "nbpe"):
         if getattr(options, name) < 1:
             raise RecipeError(f"--{name} must be 1 or more")
@@ -227,6 +248,24 @@ def check(options: Options) -> None:
         numbers(options, name, kind)
     for name in ("asr_args", "inference_args", "python"):
         quotes(name, getattr(options, name))
+
+
+def check_corpus(options: Options) -> None:
+    for name in CORPORA:
+        if getattr(options, name) and options.corpus != name.lower():
+            raise RecipeError(
+                f"--{name} is an option of the recipe {name.lower()}, not of "
+                f"{options.corpus}: leave it out"
+            )
+    own = f"--{options.corpus.upper()}"
+    if options.archive and options.on_disk:
+        raise RecipeError(
+            f"--archive is not for {options.corpus}: put its archives into downloads/ "
+            f"of the recipe, or unpack them and give the folder with {own}"
+        )
+    if options.partial and not options.folder:
+        remedy = f"give it with {own}" if options.on_disk else "leave it out"
+        raise RecipeError(f"--partial is about a corpus that lies on disk: {remedy}")
 
 
 def numbers(options: Options, name: str, kind: str) -> None:

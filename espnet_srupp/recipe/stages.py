@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from espnet_srupp.recipe import (
     audio,
@@ -23,7 +24,7 @@ from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.stage import Step, say
 
-DATA = Path("data")
+DATA, DOWNLOADS = Path("data"), Path("downloads")
 
 
 def prepare(given: Options, names: Layout) -> Iterator[Step]:
@@ -33,16 +34,45 @@ def prepare(given: Options, names: Layout) -> Iterator[Step]:
     except ModuleNotFoundError as error:
         raise RecipeError(f"--corpus {given.corpus}: {error}") from error
     sets = [given.train_set, given.valid_set, *given.test_sets.split()]
-    archive = Path(given.archive) if given.archive else None
-    work = partial(corpus.prepare, DATA, Path("downloads"), archive)
     outputs = [DATA / name for name in dict.fromkeys(sets)]
-    step = Step(1, f"data of {given.corpus}", work, outputs)
-    if archive:
-        step.options["archive"] = stage.digest(archive)
-    elif before := stage.read(step.marker):
-        # what was made from an archive stands when it is not named again
+    step = Step(
+        1,
+        f"data of {given.corpus}",
+        lambda: make_sets(given, corpus, step),
+        outputs,
+        options=origin(given),
+    )
+    if not step.options and (before := stage.read(step.marker)):
+        # what was made from an archive or a folder stands when it is not named again
         step.options.update(before["options"])
+    if folder := step.options.get("folder"):
+        step.options["content"] = corpus.content(Path(folder))
     yield step
+
+
+def origin(given: Options) -> dict[str, str]:
+    """What the command line says about where the corpus comes from."""
+    if given.archive:
+        return {"archive": stage.digest(Path(given.archive))}
+    if given.folder:
+        return {"folder": given.folder} | ({"partial": "true"} if given.partial else {})
+    return {}
+
+
+def make_sets(given: Options, corpus: ModuleType, step: Step) -> None:
+    """Prepares the corpus and sees that the sets of the command line are there."""
+    if given.on_disk:
+        folder = step.options.get("folder")
+        source = Path(folder) if folder else None
+        corpus.prepare(DATA, DOWNLOADS, source, "partial" in step.options)
+    else:
+        archive = Path(given.archive) if given.archive else None
+        corpus.prepare(DATA, DOWNLOADS, archive)
+    if missing := [path.name for path in step.outputs if not path.is_dir()]:
+        raise RecipeError(
+            f"{given.corpus} as it is there has no {', '.join(missing)}: give other "
+            "--train_set, --valid_set and --test_sets, or more of the corpus"
+        )
 
 
 def perturb(given: Options, names: Layout) -> Iterator[Step]:

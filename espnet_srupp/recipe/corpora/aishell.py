@@ -1,0 +1,56 @@
+"""AISHELL-1: 178 hours of read Mandarin (Bu et al., O-COCOSDA 2017).
+
+Transcripts have no spaces. As lhotse has them, their few Latin letters are ASCII
+capitals; ESPnet keeps full-width ones as they are.
+"""
+
+from pathlib import Path
+
+from espnet_srupp.recipe.corpora import manifests
+from espnet_srupp.recipe.errors import RecipeError
+
+# no SHA-256 of it is known: gzip's own checksums and the sizes of the parts serve
+URL = f"{manifests.OPENSLR}/33/data_aishell.tgz"
+NAME = "data_aishell"
+# utterances of each part that have a transcript
+SIZES = {"train": 120098, "dev": 14326, "test": 7176}
+
+
+def prepare(data: Path, downloads: Path, folder: Path | None, partial: bool) -> None:
+    """Stage 1: writes train, dev and test.
+
+    Args:
+        data: where the data directories go.
+        downloads: AISHELL-1 is unpacked to its `data_aishell` folder if there is no
+            other; an archive data_aishell.tgz in it is not downloaded.
+        folder: `data_aishell` on disk, or the folder that holds it.
+        partial: take parts that are not whole, and say what is missing.
+
+    Raises:
+        RecipeError: it cannot be had, is not whole, or is not readable.
+    """
+    from lhotse.recipes.aishell import prepare_aishell
+
+    if folder is None:
+        manifests.fetch(URL, downloads, NAME)
+    root = manifests.locate(folder or downloads, NAME)
+    # lhotse prepares all parts or none
+    remedy = "at least some of each"
+    manifests.present(root, folders(root), partial=False, remedy=remedy)
+    if root.name != NAME:
+        raise RecipeError(f"{root} must be called {NAME}: make a link of that name")
+    with manifests.reading(root):
+        found = prepare_aishell(root.parent)
+    made = {part: manifests.utterances(manifest) for part, manifest in found.items()}
+    sizes = {part: len(utterances.text) for part, utterances in made.items()}
+    manifests.check_whole(root, sizes, SIZES, "utterances", partial)
+    manifests.write_sets(made, data)
+
+
+def content(folder: Path) -> str:
+    """What there is in a folder, for the record of stage 1."""
+    return manifests.content(folders(manifests.locate(folder, NAME)))
+
+
+def folders(root: Path) -> dict[str, Path]:
+    return {part: root / "wav" / part for part in SIZES}

@@ -1,0 +1,185 @@
+"""What the corpora share that lhotse prepares: where they lie, if they are whole."""
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from soundfile import LibsndfileError
+
+from espnet_srupp.recipe import datadir
+from espnet_srupp.recipe.datadir import DataDir
+from espnet_srupp.recipe.download import download, unpack
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.files import atomic_dir
+from espnet_srupp.recipe.stage import say
+
+OPENSLR = "https://www.openslr.org/resources"
+TAKE = "or take what is there with --partial true"
+
+
+def fetch(url: str, downloads: Path, name: str, sha256: str | None = None) -> None:
+    """Downloads an archive and unpacks one of its folders, unless that is there.
+
+    Args:
+        url: of the archive; archives in it are unpacked as well.
+        downloads: an archive of that name here is taken instead of a download.
+        name: the folder in the archive, and below `downloads`.
+        sha256: of the archive, if it is known.
+
+    Raises:
+        RecipeError: the archive cannot be had, is damaged or does not hold the folder.
+    """
+    target = downloads / name
+    if target.is_dir():
+        return
+    archive = downloads / url.rpartition("/")[2]
+    download(url, archive, sha256)
+    with atomic_dir(target) as directory:
+        unpack(archive, directory)
+        inner = directory / name
+        if not inner.is_dir():
+            raise RecipeError(
+                f"{archive} does not hold {name}: remove it and run this again"
+            )
+        for path in inner.iterdir():
+            os.replace(path, directory / path.name)
+        shutil.rmtree(directory / Path(name).parts[0])
+        for path in sorted(directory.rglob("*.tar.gz")):
+            unpack(path, path.parent)
+            path.unlink()
+
+
+def locate(folder: Path, name: str) -> Path:
+    """The corpus itself, where people may give it or the folder that holds it."""
+    return folder / name if (folder / name).is_dir() else folder
+
+
+def content(parts: dict[str, Path]) -> str:
+    """Which parts there are and since when, for the record of stage 1."""
+    times = {
+        name: path.stat().st_mtime for name, path in parts.items() if path.is_dir()
+    }
+    return ", ".join(
+        f"{name} of {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(changed))}"
+        for name, changed in times.items()
+    )
+
+
+def present(
+    root: Path, parts: dict[str, Path], partial: bool, remedy: str = TAKE
+) -> list[str]:
+    """The parts that there are.
+
+    Args:
+        root: the corpus, for errors.
+        parts: the folder of each part.
+        partial: some of them do.
+        remedy: what else helps when some are missing.
+
+    Raises:
+        RecipeError: there is none, or one is missing and `partial` is false.
+    """
+    found = [name for name, path in parts.items() if any(path.glob("*"))]
+    missing = [name for name in parts if name not in found]
+    if len(missing) == len(parts):
+        remedy = "or correct its path"
+    elif partial:
+        missing.clear()
+    if missing:
+        folders = ", ".join(str(parts[name].relative_to(root)) for name in missing)
+        raise RecipeError(f"{root} lacks {folders}: unpack the corpus there, {remedy}")
+    return found
+
+
+def check_whole(
+    root: Path, found: dict[str, int], whole: dict[str, int], unit: str, partial: bool
+) -> None:
+    """Checks how much there is of each part.
+
+    Args:
+        root: the corpus, for errors.
+        found: how many utterances or talks each part has.
+        whole: how many it has to have.
+        unit: what is counted, for people.
+        partial: say so when the corpus is not whole, instead of the error.
+
+    Raises:
+        RecipeError: a part has another size and `partial` is false.
+    """
+    sizes = [
+        f"{found.get(name, 0)} of {size} of {name}"
+        for name, size in whole.items()
+        if found.get(name, 0) != size
+    ]
+    if sizes and not partial:
+        raise RecipeError(
+            f"{root} has {', '.join(sizes)} ({unit}): unpack the corpus again, {TAKE}"
+        )
+    if sizes:
+        say(f"  NOT THE WHOLE CORPUS: {root} has {', '.join(sizes)} ({unit})")
+
+
+class Warnings(logging.Handler):
+    """Keeps what is logged as a warning."""
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+@contextmanager
+def reading(root: Path) -> Iterator[None]:
+    """Has lhotse read with libsndfile, and tells people what it complains about.
+
+    Raises:
+        RecipeError: lhotse cannot read a file of the corpus.
+    """
+    from lhotse.audio.backend import audio_backend
+
+    warnings = Warnings()
+    logger = logging.getLogger()
+    logger.addHandler(warnings)
+    try:
+        # by itself lhotse reads NIST SPHERE through the program sph2pipe
+        with audio_backend("LibsndfileBackend"):
+            yield
+    except (AssertionError, FileNotFoundError, LibsndfileError, ValueError) as error:
+        raise RecipeError(
+            f"lhotse cannot read {root} ({error}): unpack the corpus there again"
+        ) from error
+    finally:
+        logger.removeHandler(warnings)
+    if warnings.messages:
+        more = len(warnings.messages) - 1
+        say(f"  lhotse: {warnings.messages[0]}" + (f" ({more} more)" if more else ""))
+
+
+def utterances(manifest: dict) -> DataDir:
+    """The data directory of lhotse's manifests where a recording is an utterance."""
+    supervisions = list(manifest["supervisions"])
+    return DataDir(
+        sources(manifest),
+        {s.id: s.text for s in supervisions},
+        {s.id: s.speaker for s in supervisions},
+    )
+
+
+def sources(manifest: dict) -> dict[str, str]:
+    """Recording id to audio file."""
+    return {r.id: r.sources[0].source for r in manifest["recordings"]}
+
+
+def write_sets(made: dict[str, DataDir | None], data: Path) -> None:
+    """Writes data directories; one that could not be made does not stay from before."""
+    for name, contents in made.items():
+        if contents is None:
+            shutil.rmtree(data / name, ignore_errors=True)
+        else:
+            datadir.write(contents, data / name)

@@ -1,0 +1,132 @@
+"""TED-LIUM 3, legacy split: 452 hours of English talks (Hernandez et al., 2018).
+
+Utterances, their padding and their words are those of ESPnet's egs2/tedlium3, which has
+them from Kaldi's s5_r3; the speaker of an utterance is its talk.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from espnet_srupp.recipe.corpora import manifests
+from espnet_srupp.recipe.datadir import DataDir
+from espnet_srupp.recipe.errors import RecipeError
+
+URL = f"{manifests.OPENSLR}/51/TEDLIUM_release-3.tgz"
+# the same that torchaudio checks
+SHA256 = "ad1e454d14d1ad550bc2564c462d87c7a7ec83d4dc2b9210f22ab4973b9eccdb"
+NAME = "TEDLIUM_release-3"
+# talks of each part
+SIZES = {"train": 2351, "dev": 8, "test": 11}
+# seconds; the training segments are cut too close to the speech
+START_PADDING, END_PADDING = 0.15, 0.1
+HEADER = 1024  # bytes of NIST SPHERE
+BRACKETS = str.maketrans("{}<>", "[][]")
+
+
+def prepare(data: Path, downloads: Path, folder: Path | None, partial: bool) -> None:
+    """Stage 1: writes train, dev and test, with segments.
+
+    Args:
+        data: where the data directories go.
+        downloads: TED-LIUM is unpacked to its `TEDLIUM_release-3` folder if there is no
+            other; an archive TEDLIUM_release-3.tgz in it is not downloaded.
+        folder: `TEDLIUM_release-3` on disk, or the folder that holds it.
+        partial: take a corpus that is not whole, and say what is missing.
+
+    Raises:
+        RecipeError: it cannot be had, is not whole, or is not readable.
+    """
+    from lhotse.recipes.tedlium import prepare_tedlium
+
+    if folder is None:
+        manifests.fetch(URL, downloads, NAME, SHA256)
+    root = manifests.locate(folder or downloads, NAME)
+    parts = manifests.present(root, folders(root), partial)
+    with manifests.reading(root):
+        found = prepare_tedlium(root, dataset_parts=parts)
+    made = {part: talks(found[part], part) if part in parts else None for part in SIZES}
+    sizes = {part: len(made[part].wav) for part in parts}
+    manifests.check_whole(root, sizes, SIZES, "talks", partial)
+    manifests.write_sets(made, data)
+
+
+def content(folder: Path) -> str:
+    """What there is in a folder, for the record of stage 1."""
+    return manifests.content(folders(manifests.locate(folder, NAME)))
+
+
+def folders(root: Path) -> dict[str, Path]:
+    return {part: root / "legacy" / part / "stm" for part in SIZES}
+
+
+def talks(manifest: dict, part: str) -> DataDir:
+    """The data directory of a part; what has no words is left out."""
+    wav = manifests.sources(manifest)
+    lengths = {r.id: r.duration for r in manifest["recordings"]}
+    for path in wav.values():
+        check_sphere(Path(path))
+    made = DataDir(wav, {}, {}, {})
+    by_talk: dict[str, list] = {}
+    for supervision in manifest["supervisions"]:
+        by_talk.setdefault(supervision.recording_id, []).append(supervision)
+    for talk, supervisions in by_talk.items():
+        supervisions.sort(key=lambda s: s.start + s.end)
+        times = [(s.start, s.end) for s in supervisions]
+        if part == "train":
+            times = padded(times, lengths[talk])
+        for supervision, (start, end) in zip(supervisions, times, strict=True):
+            if text := words(supervision.text):
+                utterance = utterance_id(talk, supervision.start, supervision.end)
+                made.text[utterance] = text
+                made.utt2spk[utterance] = talk
+                made.segments[utterance] = (talk, start, end)
+    return made
+
+
+def utterance_id(talk: str, start: float, end: float) -> str:
+    """ESPnet's id: the talk, and its times before padding in hundredths of a second."""
+    return f"{talk}-{round(100 * start):07d}-{round(100 * end):07d}"
+
+
+def padded(
+    times: Iterable[tuple[float, float]], length: float
+) -> list[tuple[float, float]]:
+    """Longer segments, as by Kaldi's extend_segment_times.py.
+
+    Args:
+        times: (start, end) of the segments of a talk in seconds, in their order.
+        length: of the talk in seconds.
+
+    Returns:
+        The same with padding; where that would overlap, each gets half of the overlap.
+    """
+    result = [
+        [max(0.0, start - START_PADDING), min(length, end + END_PADDING)]
+        for start, end in times
+    ]
+    for this, following in zip(result, result[1:], strict=False):
+        if this[1] > following[0]:
+            this[1] = following[0] = (this[1] + following[0]) / 2
+    return [(round(start, 6), round(end, 6)) for start, end in result]
+
+
+def words(text: str) -> str:
+    """A transcript without marks of pronunciation and silence.
+
+    "it 's" becomes "it's" and "<unk>" "[unk]", which --bpe_nlsyms keeps whole.
+    """
+    text = re.sub(r"\([0-9]\)|<sil>|\([^ ]*\)$", "", text)
+    text = re.sub(r"(\S+) ('\S*)", r"\1\2", " ".join(text.split()))
+    return text.translate(BRACKETS)
+
+
+def check_sphere(path: Path) -> None:
+    """Checks that a file has as many samples as it says; libsndfile does not mind."""
+    with open(path, "rb") as file:
+        header = file.read(HEADER).decode("ascii", "replace")
+    fields = dict(re.findall(r"^(\w+) -i (\d+)$", header, re.MULTILINE))
+    samples, width = (int(fields.get(f"sample_{n}", 0)) for n in ("count", "n_bytes"))
+    needs = HEADER + samples * width
+    if path.stat().st_size < needs:
+        raise RecipeError(f"{path} is truncated: unpack the corpus again")
