@@ -20,7 +20,7 @@ LAYERS = {
     "task": 6,
     "profile": 7,
     "recipe": 7,
-    "longform": 7,
+    "longform": 8,
 }
 PLUG = {"compat", "register", "run", "task", "profile"}
 

@@ -3,6 +3,7 @@
 import inspect
 import re
 import shlex
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,9 @@ def test_a_command_names_what_exists(command, monkeypatch):
         assert Path(given.asr_config).exists()
     elif command[:1] == ["python3"] and command[1].endswith(".py"):
         assert (ROOT / command[1]).exists()
+    elif command[2:3] == ["espnet_srupp.profile"]:
+        assert (ROOT / command[3]).exists()
+    elif command[2:3] == ["espnet_srupp.longform"]:
+        parser = options.Parser()
+        import_module(f"espnet_srupp.longform.{command[3]}").options(parser)
+        parser.parse_args(command[4:])

@@ -1,0 +1,1 @@
+"""Long recordings: joined from utterances, scored by length, drawn."""

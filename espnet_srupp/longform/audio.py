@@ -1,0 +1,112 @@
+"""Audio of joined recordings: copied bit by bit."""
+
+import io
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from espnet_srupp.longform.groups import shortened
+from espnet_srupp.longform.lengths import Span, limited
+from espnet_srupp.longform.plan import Recording
+from espnet_srupp.recipe import sound
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.parallel import parallel_map
+
+
+@dataclass(frozen=True)
+class Format:
+    """How audio is written: libsndfile's subtype, the type in memory, the suffix."""
+
+    subtype: str
+    dtype: str
+    suffix: str
+
+
+# what 16 bits cannot hold; FLAC knows no more than 24
+WIDE = {
+    "PCM_24": Format("PCM_24", "int32", "flac"),
+    "PCM_32": Format("PCM_32", "int32", "wav"),
+    "FLOAT": Format("FLOAT", "float32", "wav"),
+    "DOUBLE": Format("DOUBLE", "float64", "wav"),
+}
+NARROW = Format("PCM_16", "int16", "flac")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A recording to write."""
+
+    recording: Recording
+    path: Path
+    form: Format
+
+
+def common_format(found: dict[str, Span]) -> tuple[Format, int]:
+    """How to write audio that came like this, and its rate in Hz.
+
+    Raises:
+        RecipeError: audio differs in its rate, or in what its samples can hold.
+    """
+    kinds: dict[tuple[Format, int], list[str]] = {}
+    for utterance, span in found.items():
+        kind = (WIDE.get(span.subtype, NARROW), span.rate)
+        kinds.setdefault(kind, []).append(utterance)
+    if len(kinds) > 1:
+        # the odd ones first
+        each = [
+            f"{shortened(utterances)} {form.subtype} at {rate} Hz"
+            for (form, rate), utterances in sorted(
+                kinds.items(), key=lambda item: len(item[1])
+            )
+        ]
+        raise RecipeError(
+            f"audio of different kinds cannot be joined: {', '.join(each)}: convert or "
+            "remove some"
+        )
+    return next(iter(kinds))
+
+
+def write_all(recordings: list[Recording], form: Format, folder: Path, nj: int) -> None:
+    """Writes all recordings, or tells all that is wrong with their sources."""
+    folder.mkdir()
+    jobs = [Job(r, folder / f"{r.name}.{form.suffix}", form) for r in recordings]
+    told = parallel_map(write, jobs, nj, "joining", "recordings")
+    # a file of segments can be part of several recordings
+    problems = list(dict.fromkeys(sentence for some in told for sentence in some))
+    if problems:
+        raise RecipeError(*limited(problems))
+
+
+def write(job: Job) -> list[str]:
+    """Writes one recording; returns what is wrong with its sources."""
+    problems = []
+    # by way of memory, because libsndfile does not say that the disk is full
+    encoded = io.BytesIO()
+    form, (_, first) = job.form, job.recording.audio[0]
+    position = 0
+    with soundfile.SoundFile(
+        encoded, "w", first.rate, 1, form.subtype, format=form.suffix
+    ) as file:
+        for start, span in job.recording.audio:
+            try:
+                samples = load(span.path, span.recording, form.dtype)
+            except RecipeError as error:
+                problems.append(str(error))
+                continue
+            file.write(np.zeros(start - position, form.dtype))
+            file.write(samples[span.begin : span.end])
+            position = start + span.samples
+    if not problems:
+        job.path.write_bytes(encoded.getvalue())
+    return problems
+
+
+# a file of segments is read for all its recordings at once
+@lru_cache(maxsize=1)
+def load(path: str, recording: str, dtype: str) -> np.ndarray:
+    """Checks a file, then reads it again in the type that keeps every bit."""
+    sound.load(path, recording)
+    return soundfile.read(path, dtype=dtype)[0]

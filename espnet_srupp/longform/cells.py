@@ -1,0 +1,143 @@
+"""Adds up utterances by length: the cells of the table and the models' differences."""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+
+from espnet_srupp.longform import resampling, usage
+from espnet_srupp.longform.counting import UNITS, Tally
+from espnet_srupp.longform.table import ALL, Cell, Difference
+from espnet_srupp.longform.usage import Usage
+from espnet_srupp.recipe.progress import Progress
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a model made of an utterance: its tally by unit, and what it took."""
+
+    tallies: dict[str, Tally]
+    used: Usage | None
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """An utterance of the reference, with each model's result by name."""
+
+    recording: str
+    seconds: float
+    results: dict[str, Result]
+
+
+def by_length(
+    utterances: list[Utterance], edges: list[float]
+) -> dict[str, list[Utterance]]:
+    """Sorts utterances into bins.
+
+    Args:
+        utterances: at least one.
+        edges: where each bin begins, in seconds, rising, the first one 0; the last bin
+            has no end.
+
+    Returns:
+        The utterances of each bin that has some, the shortest first, and of all bins.
+    """
+    names = [f"{low:g}-{high:g}" for low, high in pairwise(edges)]
+    names.append(f"{edges[-1]:g}+")
+    bins: dict[str, list[Utterance]] = {name: [] for name in names}
+    for utterance in utterances:
+        bins[names[bisect_right(edges, utterance.seconds) - 1]].append(utterance)
+    return {name: some for name, some in bins.items() if some} | {ALL: utterances}
+
+
+def score(
+    bins: dict[str, list[Utterance]], samples: int, seed: int
+) -> tuple[list[Cell], list[Difference]]:
+    """The rates of each unit, bin and model, and their differences.
+
+    Args:
+        bins: as `by_length` gives them.
+        samples: of bootstrap and significance test.
+        seed: of both; every bin begins with it, so it depends on no other bin.
+    """
+    cells: list[Cell] = []
+    differences: list[Difference] = []
+    with Progress("confidence", len(UNITS) * len(bins), "bins") as progress:
+        for unit in UNITS:
+            for name, utterances in bins.items():
+                found, pairs = score_bin(unit, name, utterances, samples, seed)
+                cells += found
+                differences += pairs
+                progress.update(progress.done + 1)
+    return cells, differences
+
+
+def score_bin(
+    unit: str, name: str, utterances: list[Utterance], samples: int, seed: int
+) -> tuple[list[Cell], list[Difference]]:
+    models = list(utterances[0].results)
+    errors, tokens = by_recording(unit, utterances, models)
+    drawn = 100 * resampling.bootstrap(errors, tokens, samples, seed)
+    found = []
+    for row, model in enumerate(models):
+        results = [utterance.results[model] for utterance in utterances]
+        low, high = bounds(drawn[row], len(tokens))
+        found.append(
+            Cell(
+                *(unit, name, model, len(tokens), len(utterances), int(tokens.sum())),
+                seconds=sum(u.seconds for u in utterances) / len(utterances),
+                **counted(sum((r.tallies[unit] for r in results), Tally())),
+                low=low,
+                high=high,
+                real_time_factor=usage.real_time_factor([r.used for r in results]),
+                peak_bytes=usage.peak([r.used for r in results]),
+            )
+        )
+    pairs = []
+    for first, second in combinations(range(len(models)), 2):
+        more = errors[first] - errors[second]
+        pairs.append(
+            Difference(
+                *(unit, name, models[first], models[second]),
+                float(100 * more.sum() / tokens.sum()),
+                *bounds(drawn[first] - drawn[second], len(tokens)),
+                resampling.matched_pairs(more, samples, seed),
+            )
+        )
+    return found, pairs
+
+
+def counted(tally: Tally) -> dict[str, float]:
+    """The fields of a cell that a tally tells."""
+    counts = tally.counts
+    return {
+        "substitutions": counts.substituted,
+        "deletions": counts.deleted,
+        "insertions": counts.inserted,
+        "rate": 100 * counts.errors / counts.tokens,
+        "ngrams": tally.ngrams,
+        "repeated": tally.repeated,
+    }
+
+
+def bounds(drawn: np.ndarray, recordings: int) -> tuple[float | None, float | None]:
+    # drawing one recording gives the same rate each time, which would look certain
+    return resampling.interval(drawn) if recordings > 1 else (None, None)
+
+
+def by_recording(
+    unit: str, utterances: list[Utterance], models: list[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Errors (M, R) and tokens (R,) of M models on R recordings."""
+    recordings = dict.fromkeys(utterance.recording for utterance in utterances)
+    columns = {recording: column for column, recording in enumerate(recordings)}
+    errors = np.zeros((len(models), len(columns)), np.int64)
+    tokens = np.zeros(len(columns), np.int64)
+    for utterance in utterances:
+        column = columns[utterance.recording]
+        for row, model in enumerate(models):
+            counts = utterance.results[model].tallies[unit].counts
+            errors[row, column] += counts.errors
+        tokens[column] += counts.tokens
+    return errors, tokens

@@ -1,0 +1,169 @@
+"""Joins consecutive utterances to long recordings, sample by sample.
+
+SOURCE is a data directory, with or without segments; TARGET will be one that ESPnet's
+stages and ours take as it is. Utterances are joined within a chapter, talk or speaker;
+what is left at its end makes a shorter recording, so that each utterance is there once.
+TARGET/provenance.csv tells where each of them lies. The same command gives the same
+files, byte by byte.
+"""
+
+import argparse
+import csv
+import math
+from pathlib import Path
+
+from espnet_srupp.longform import audio, plan
+from espnet_srupp.longform.audio import Format
+from espnet_srupp.longform.groups import IDS
+from espnet_srupp.longform.lengths import Span, spans
+from espnet_srupp.longform.plan import Recording
+from espnet_srupp.recipe import datadir
+from espnet_srupp.recipe.datadir import DataDir
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.files import atomic_dir
+from espnet_srupp.recipe.options import cores
+
+PROVENANCE = "provenance.csv"
+COLUMNS = ("recording", "utterance", "start_sample", "samples", "start", "seconds")
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """The command line of `join`."""
+    parser.add_argument("source", metavar="SOURCE", type=Path, help="data directory")
+    parser.add_argument("target", metavar="TARGET", type=Path, help="the new one")
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument("--num-utts", metavar="N", type=int, help="utterances each")
+    how.add_argument(
+        "--target-seconds",
+        metavar="S",
+        type=float,
+        help="as many utterances each as make S seconds or more",
+    )
+    how.add_argument(
+        "--whole",
+        action="store_true",
+        help="every recording of segments, from the first segment to the last",
+    )
+    parser.add_argument(
+        "--gap",
+        metavar="SECONDS",
+        type=float,
+        default=0.0,
+        help="zeros between utterances (default: 0)",
+    )
+    parser.add_argument(
+        "--group",
+        metavar="REGEX",
+        help="searched in each id; its first group is what an utterance belongs to, "
+        "'()' joins all; default: the recording of a segment, else the chapter, talk "
+        f"or speaker by ids of {', '.join(IDS)}",
+    )
+    parser.add_argument(
+        "--no-space",
+        action="store_true",
+        help="no blank between texts, as for Chinese",
+    )
+    parser.add_argument(
+        "--nj",
+        metavar="N",
+        type=int,
+        default=cores(),
+        help="processes (default: %(default)s)",
+    )
+
+
+def run(given: argparse.Namespace) -> None:
+    """Joins as the command line says.
+
+    Raises:
+        RecipeError: options contradict, or the source is bad; nothing is written then.
+            Of bad audio files there is a sentence for each.
+    """
+    check(given)
+    data = datadir.read(given.source)
+    if given.whole and data.segments is None:
+        raise RecipeError(
+            f"{given.source} has no segments, which --whole needs: give --num-utts or "
+            "--target-seconds"
+        )
+    found = spans(data)
+    form, rate = audio.common_format(found)
+    if given.whole:
+        recordings = plan.whole(data, found)
+    else:
+        recordings = plan.join(
+            data,
+            found,
+            given.group,
+            given.num_utts or math.inf,
+            (given.target_seconds or math.inf) * rate,
+            round(given.gap * rate),
+        )
+    blank = "" if given.no_space else " "
+    with atomic_dir(given.target) as directory:
+        audio.write_all(recordings, form, directory / "audio", given.nj)
+        texts = {r.name: blank.join(data.text[u] for u in r.parts) for r in recordings}
+        write_tables(recordings, texts, form, directory, given.target)
+        write_provenance(recordings, found, rate, directory / PROVENANCE)
+    longest = max(recording.samples for recording in recordings) / rate
+    print(
+        f"{given.target}: {len(data.text)} utterances in {len(recordings)} recordings, "
+        f"the longest {longest:.1f} s"
+    )
+
+
+def check(given: argparse.Namespace) -> None:
+    for name in ("num_utts", "target_seconds", "nj"):
+        value = getattr(given, name)
+        if value is not None and not 0 < value < math.inf:
+            option = name.replace("_", "-")
+            raise RecipeError(f"--{option} {value} is not a number above 0: correct it")
+    if not 0 <= given.gap < math.inf:
+        raise RecipeError(f"--gap {given.gap} is not 0 or more seconds: correct it")
+    if given.whole and (given.gap or given.group is not None):
+        raise RecipeError(
+            "--whole takes talks as they are: leave out --gap and --group"
+        )
+    source, target = given.source.resolve(), given.target.resolve()
+    if source == target or target in source.parents:
+        raise RecipeError(
+            f"{given.target} holds {given.source}, and would be replaced: give another "
+            "TARGET"
+        )
+    if given.target.exists() and not (given.target / PROVENANCE).exists():
+        raise RecipeError(
+            f"{given.target} is there and was not made by join: remove it or give "
+            "another TARGET"
+        )
+
+
+def write_tables(
+    recordings: list[Recording],
+    texts: dict[str, str],
+    form: Format,
+    directory: Path,
+    target: Path,
+) -> None:
+    """Writes what a data directory and what stage 3 makes of one consist of."""
+    wav = {r.name: f"{target}/audio/{r.name}.{form.suffix}" for r in recordings}
+    made = DataDir(wav, texts, {r.name: r.speaker for r in recordings})
+    datadir.write_files(made, directory, target)
+    samples = {recording.name: recording.samples for recording in recordings}
+    datadir.write_table(samples, directory / "utt2num_samples")
+    (directory / "feats_type").write_text("raw\n")
+    (directory / "audio_format").write_text(f"{form.suffix}\n")
+
+
+def write_provenance(
+    recordings: list[Recording], found: dict[str, Span], rate: int, path: Path
+) -> None:
+    """Writes where each utterance lies, in samples and in seconds."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(COLUMNS)
+        for recording in recordings:
+            for utterance, start in recording.parts.items():
+                samples = found[utterance].samples
+                times = (f"{n / rate:.6f}" for n in (start, samples))
+                row = (recording.name, utterance, start, samples, *times)
+                table.writerow(row)

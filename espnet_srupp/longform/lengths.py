@@ -1,0 +1,121 @@
+"""How long utterances are, and where they lie in their audio files."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import soundfile
+
+from espnet_srupp.recipe import sound
+from espnet_srupp.recipe.datadir import DataDir, read_table
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.progress import Progress
+
+
+@dataclass(frozen=True)
+class Span:
+    """Samples [begin, end) of an audio file.
+
+    Attributes:
+        recording: id of the file.
+        path: of the file.
+        rate: in Hz.
+        subtype: libsndfile's name of how samples are stored.
+    """
+
+    recording: str
+    path: str
+    begin: int
+    end: int
+    rate: int
+    subtype: str
+
+    @property
+    def samples(self) -> int:
+        return self.end - self.begin
+
+
+def spans(data: DataDir) -> dict[str, Span]:
+    """Finds every utterance in its file by the header.
+
+    Raises:
+        RecipeError: files that are missing or corrupt, or segments beyond their end;
+            one sentence for each.
+    """
+    found: dict[str, Span] = {}
+    problems: list[str] = []
+    infos = headers(data, problems)
+    for utterance in data.text:
+        recording, start, end = utterance, 0.0, None
+        if data.segments is not None:
+            recording, start, end = data.segments[utterance]
+        if recording not in infos:
+            continue
+        info, path = infos[recording], data.wav[recording]
+        rate, last = info.samplerate, info.frames
+        if end is not None and round(end * rate) > last:
+            problems.append(
+                f"{path} ends at {last / rate:.3f} s, before the end of the segment "
+                f"{utterance} at {end} s: correct the segments file"
+            )
+        last = last if end is None else round(end * rate)
+        found[utterance] = Span(
+            recording, path, round(start * rate), last, rate, info.subtype
+        )
+    if problems:
+        raise RecipeError(*limited(problems))
+    return found
+
+
+def headers(data: DataDir, problems: list[str]) -> dict:
+    """soundfile's info of every recording; adds to `problems` what has none."""
+    infos = {}
+    with Progress("audio headers", len(data.wav), "files") as progress:
+        for number, (recording, path) in enumerate(data.wav.items(), 1):
+            try:
+                infos[recording] = header(path, recording)
+            except RecipeError as error:
+                problems.append(str(error))
+            progress.update(number)
+    return infos
+
+
+def header(path: str, recording: str):
+    try:
+        return soundfile.info(path)
+    except soundfile.LibsndfileError:
+        # says what is wrong with it
+        sound.load(path, recording)
+        raise
+
+
+def limited(problems: list[str], limit: int = 10) -> list[str]:
+    """The first problems, and how many more there are."""
+    more = len(problems) - limit
+    return problems[:limit] + ([f"and {more} more like these"] if more > 0 else [])
+
+
+def seconds(data: DataDir, path: Path, rate: int | None = None) -> dict[str, float]:
+    """The length of every utterance of a data directory.
+
+    Args:
+        data: what was read from `path`.
+        path: if it holds utt2num_samples, no header but one is read.
+        rate: of utt2num_samples in Hz; None is the rate of the first file.
+
+    Raises:
+        RecipeError: utt2num_samples is not complete, or audio cannot be read.
+    """
+    table = path / "utt2num_samples"
+    if not table.exists():
+        return {u: span.samples / span.rate for u, span in spans(data).items()}
+    if rate is None:
+        recording = next(iter(data.wav))
+        rate = header(data.wav[recording], recording).samplerate
+    samples = read_table(table)
+    for utterance in data.text:
+        if not samples.get(utterance, "").isdecimal():
+            raise RecipeError(
+                f"{table} does not tell the samples of {utterance}: make it again with "
+                "stage 3 (--stage 3), or remove it"
+            )
+    return {utterance: int(samples[utterance]) / rate for utterance in data.text}

@@ -1,0 +1,137 @@
+"""Draws what `score` found: error rate over length, and its kinds of errors.
+
+SCORES.json is what `score --out` wrote. Makes <unit>_by_length and <unit>_errors in the
+folder of --out, each as .png and .svg: the rate of all models by length with the 95 %
+intervals shaded (as Fig. 3 of Pan et al., arXiv 2110.05571), and each model's
+deletions, insertions and substitutions, stacked.
+"""
+
+import argparse
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from espnet_srupp.longform import table
+from espnet_srupp.longform.counting import UNITS
+from espnet_srupp.longform.table import ALL, Cell
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.files import atomic_file
+
+NAMES = {"wer": "word error rate (%)", "cer": "character error rate (%)"}
+# palettes that the colour-blind can read too: Tol's, in the order of the stack
+KINDS = {"deletions": "#332288", "insertions": "#DDCC77", "substitutions": "#BBBBBB"}
+# and Okabe and Ito's
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = "osD^vP"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """The command line of `plot`."""
+    parser.add_argument("scores", metavar="SCORES.json", type=Path)
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True)
+    parser.add_argument(
+        "--unit", choices=UNITS, default="wer", help="default: %(default)s"
+    )
+
+
+def run(given: argparse.Namespace) -> None:
+    """Draws as the command line says.
+
+    Raises:
+        RecipeError: the scores are missing or are something else.
+    """
+    cells = [
+        cell
+        for cell in table.read(given.scores).cells
+        if cell.unit == given.unit and cell.bin != ALL
+    ]
+    if not cells:
+        raise RecipeError(f"{given.scores} holds no scores by length: make it again")
+    for name, figure in (
+        ("by_length", rate_by_length(cells)),
+        ("errors", kinds_of_errors(cells)),
+    ):
+        for suffix in ("png", "svg"):
+            path = given.out / f"{given.unit}_{name}.{suffix}"
+            save(figure, path)
+            print(path)
+
+
+def rate_by_length(cells: list[Cell]) -> Figure:
+    """The rate of every model over the bins, with its interval."""
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for number, (model, own) in enumerate(by_model(cells).items()):
+        places = np.arange(len(own))
+        rates = [cell.rate for cell in own]
+        low, high = (
+            np.array([np.nan if b is None else b for b in bounds])
+            for bounds in zip(*((cell.low, cell.high) for cell in own), strict=True)
+        )
+        look = {"color": COLOURS[number % len(COLOURS)]}
+        axes.plot(
+            places, rates, label=model, marker=MARKERS[number % len(MARKERS)], **look
+        )
+        axes.fill_between(places, low, high, alpha=0.18, linewidth=0, **look)
+        # a bin between two without an interval has nothing to shade
+        axes.vlines(places, low, high, alpha=0.5, linewidth=1, **look)
+    label_bins(axes, own)
+    style(axes)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel(NAMES[cells[0].unit])
+    axes.legend(frameon=False)
+    return figure
+
+
+def kinds_of_errors(cells: list[Cell]) -> Figure:
+    """A panel for each model, one above the other, with a bar for each bin."""
+    models = by_model(cells)
+    figure = Figure(figsize=(7, 1.2 + 1.9 * len(models)), layout="constrained")
+    panels = figure.subplots(len(models), sharex=True, sharey=True, squeeze=False)
+    for axes, (model, own) in zip(panels[:, 0], models.items(), strict=True):
+        bottom = np.zeros(len(own))
+        for kind, colour in KINDS.items():
+            share = [100 * getattr(cell, kind) / cell.tokens for cell in own]
+            axes.bar(range(len(own)), share, 0.6, bottom, label=kind, color=colour)
+            bottom += share
+        axes.set_title(model, loc="left", fontsize=10)
+        style(axes)
+    label_bins(axes, own)
+    figure.supylabel(NAMES[cells[0].unit], fontsize="medium")
+    # in the order of the stack, from its top
+    handles, labels = axes.get_legend_handles_labels()
+    place = {"loc": "outside upper right", "ncols": len(KINDS), "frameon": False}
+    figure.legend(handles[::-1], labels[::-1], **place)
+    return figure
+
+
+def by_model(cells: list[Cell]) -> dict[str, list[Cell]]:
+    models: dict[str, list[Cell]] = {}
+    for cell in cells:
+        models.setdefault(cell.model, []).append(cell)
+    return models
+
+
+def label_bins(axes: Axes, cells: list[Cell]) -> None:
+    labels = [f"{cell.bin.replace('-', '–')}\nn={cell.utterances}" for cell in cells]
+    axes.set_xticks(range(len(cells)), labels, fontsize=8)
+    axes.set_xlabel("length of the utterance (s), number of utterances")
+
+
+def style(axes: Axes) -> None:
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Writes the same bytes each time."""
+    with (
+        matplotlib.rc_context({"svg.hashsalt": "espnet_srupp"}),
+        atomic_file(path, "wb") as file,
+    ):
+        metadata = {"Date": None} if path.suffix == ".svg" else None
+        figure.savefig(file, format=path.suffix[1:], dpi=150, metadata=metadata)

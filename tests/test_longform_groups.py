@@ -1,0 +1,155 @@
+"""Utterances are grouped by what their ids say, and ordered as they were spoken."""
+
+import pytest
+
+from espnet_srupp.longform.groups import groups, recordings
+from espnet_srupp.recipe.datadir import DataDir
+from espnet_srupp.recipe.errors import RecipeError
+
+
+def unsegmented(speakers):
+    """Utterances by id, each with its speaker."""
+    return DataDir(
+        dict.fromkeys(speakers, "x.wav"), dict.fromkeys(speakers, "X"), speakers
+    )
+
+
+def segmented(segments, speakers):
+    wav = {recording: "x.wav" for recording, _, _ in segments.values()}
+    return DataDir(wav, dict.fromkeys(segments, "X"), speakers, segments)
+
+
+def found(data, pattern=None):
+    return {g.name: (g.speaker, g.utterances) for g in groups(data, pattern)}
+
+
+@pytest.mark.parametrize(
+    ("speakers", "name", "speaker"),
+    [
+        pytest.param(
+            {"198-209-0000": "198-209", "198-209-0001": "198-209"},
+            "198-209",
+            "198-209",
+            id="LibriSpeech",
+        ),
+        pytest.param(
+            {"198-209-0000": "198", "198-209-0001": "198"},
+            "198-209",
+            "198",
+            id="LibriSpeech-by-reader",
+        ),
+        pytest.param(
+            {"BAC009S0002W0122": "S0002", "BAC009S0002W0123": "S0002"},
+            "S0002-BAC009S0002",
+            "S0002",
+            id="AISHELL-1",
+        ),
+        pytest.param(
+            {
+                "AaronHuey_2010X-0001234-0002345": "AaronHuey_2010X",
+                "AaronHuey_2010X-0002345-0003456": "AaronHuey_2010X",
+            },
+            "AaronHuey_2010X",
+            "AaronHuey_2010X",
+            id="TEDLIUM3",
+        ),
+        pytest.param(
+            {"fash-an251-b": "fash", "fash-cen1-b": "fash"}, "fash", "fash", id="AN4"
+        ),
+        pytest.param(
+            {"sp0.9-fash-an251-b": "sp0.9-fash", "sp0.9-fash-an252-b": "sp0.9-fash"},
+            "sp0.9-fash",
+            "sp0.9-fash",
+            id="perturbed",
+        ),
+    ],
+)
+def test_ids_tell_the_group(speakers, name, speaker):
+    assert found(unsegmented(speakers)) == {name: (speaker, list(speakers))}
+
+
+def test_chapters_and_speeds_are_apart():
+    data = unsegmented(
+        {
+            "19-198-0000": "19",
+            "19-199-0000": "19",
+            "26-199-0000": "26",
+            "sp1.1-19-198-0000": "sp1.1-19",
+        }
+    )
+    assert list(found(data)) == ["19-198", "19-199", "26-199", "sp1.1-19-198"]
+
+
+def test_numbers_order_not_letters():
+    ids = ["fash-an1000-b", "fash-an99-b", "fash-an100-b", "fash-cen8-b"]
+    data = unsegmented(dict.fromkeys(ids, "fash"))
+    assert found(data)["fash"][1] == [
+        "fash-an99-b",
+        "fash-an100-b",
+        "fash-an1000-b",
+        "fash-cen8-b",
+    ]
+
+
+SEGMENTS = {"a": ("talk", 5.0, 6.0), "b": ("talk", 1.0, 2.0), "c": ("other", 0.0, 1.0)}
+
+
+def test_segments_tell_group_and_order():
+    data = segmented(SEGMENTS, {"a": "talk", "b": "talk", "c": "other"})
+    assert found(data) == {"talk": ("talk", ["b", "a"]), "other": ("other", ["c"])}
+
+
+def test_two_speakers_of_a_recording_are_apart_unless_it_is_whole():
+    data = segmented(SEGMENTS, {"a": "ann", "b": "bob", "c": "bob"})
+    assert found(data) == {
+        "ann-talk": ("ann", ["a"]),
+        "bob-talk": ("bob", ["b"]),
+        "bob-other": ("bob", ["c"]),
+    }
+    whole = {g.name: (g.speaker, g.utterances) for g in recordings(data)}
+    assert whole == {"talk": ("talk", ["b", "a"]), "bob-other": ("bob", ["c"])}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        pytest.param(
+            r"(\w+)_\d+$", {"a_x": ("a", ["a_x_2", "a_x_10"]), "b_x": ("b", ["b_x_1"])}
+        ),
+        pytest.param("()", {"all": ("all", ["a_x_2", "a_x_10", "b_x_1"])}),
+        pytest.param("_(x)_", {"x": ("x", ["a_x_2", "a_x_10", "b_x_1"])}),
+    ],
+    ids=["by-id", "all-in-one", "across-speakers"],
+)
+def test_a_pattern_alone_decides(pattern, expected):
+    data = unsegmented({"a_x_10": "a", "a_x_2": "a", "b_x_1": "b"})
+    assert found(data, pattern) == expected
+
+
+@pytest.mark.parametrize(
+    ("speakers", "pattern", "sentence"),
+    [
+        pytest.param(
+            {"1-2-0000": "1", "odd_1": "odd", "odd_2": "odd"},
+            None,
+            "^odd_1, odd_2 are named as in none of LibriSpeech, TEDLIUM3, AISHELL-1, "
+            "AN4: give --group",
+            id="unknown",
+        ),
+        pytest.param(
+            {"u": "s"}, "(x)", r"^u is not matched by --group '\(x\)'", id="no"
+        ),
+        pytest.param({"u": "s"}, "(x", "is not a regular expression", id="broken"),
+        pytest.param({"u": "s"}, "u", "has no group", id="no-group"),
+    ],
+)
+def test_wrong_ids_are_named(speakers, pattern, sentence):
+    with pytest.raises(RecipeError, match=sentence):
+        groups(unsegmented(speakers), pattern)
+
+
+def test_groups_of_the_same_name_are_told():
+    segments = {"u": ("a-b", 0.0, 1.0), "v": ("a", 0.0, 1.0)}
+    data = segmented(segments, {"u": "a", "v": "a-b"})
+    with pytest.raises(RecipeError, match="^u and v belong to different groups"):
+        groups(data)

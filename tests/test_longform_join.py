@@ -1,0 +1,351 @@
+"""Recordings are joined sample by sample, and nothing is written of bad ones."""
+
+import csv
+import hashlib
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_srupp.longform import plan
+from espnet_srupp.longform.__main__ import main
+from espnet_srupp.longform.lengths import spans
+from espnet_srupp.recipe import datadir, sound
+from espnet_srupp.recipe.audio import format_audio
+from espnet_srupp.recipe.corpora import an4
+from espnet_srupp.recipe.datadir import DataDir
+
+ARCHIVE = Path(__file__).parents[2] / "shared" / "data" / "an4.tar.gz"
+RATE = 1000
+
+
+def noise(samples, seed, dtype="int16"):
+    info = np.iinfo(dtype)
+    random = np.random.default_rng(seed)
+    return random.integers(info.min, info.max + 1, samples, dtype)
+
+
+def save(path, samples, rate=RATE, subtype="PCM_16"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    soundfile.write(path, samples, rate, subtype)
+    return str(path)
+
+
+@pytest.fixture
+def chapters(tmp_path):
+    """Four utterances of a chapter and one of another, 0.1 s to 0.5 s long."""
+    data = DataDir({}, {}, {})
+    for number, word in enumerate(["ONE", "TWO", "THREE", "FOUR", "FIVE"]):
+        chapter = "1-20" if number < 4 else "1-21"
+        utterance = f"{chapter}-{number:04}"
+        samples = noise(100 * (number + 1), number)
+        data.wav[utterance] = save(tmp_path / f"wav/{utterance}.flac", samples)
+        data.text[utterance] = word
+        data.utt2spk[utterance] = "1"
+    datadir.write(data, tmp_path / "source")
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def in_process(request, monkeypatch):
+    """Spares the start of processes, but where a test is marked to need them."""
+    if "processes" not in request.fixturenames:
+        monkeypatch.setattr(
+            "espnet_srupp.longform.audio.parallel_map",
+            lambda function, jobs, *_: [function(job) for job in jobs],
+        )
+
+
+@pytest.fixture
+def processes():
+    """Marks a test that needs them."""
+
+
+def join(folder, *words):
+    return main(["join", str(folder / "source"), str(folder / "target"), *words])
+
+
+def audio(folder):
+    wav = datadir.read(folder / "target").wav
+    return {name: soundfile.read(path, dtype="int16")[0] for name, path in wav.items()}
+
+
+def provenance(folder):
+    with open(folder / "target" / "provenance.csv", newline="") as file:
+        return [tuple(row.values()) for row in csv.DictReader(file)]
+
+
+def test_utterances_are_joined_in_order_and_the_rest_is_kept(chapters):
+    assert join(chapters, "--num-utts", "3") == 0
+    data = datadir.read(chapters / "target")
+    assert data.text == {
+        "1-20-long0001": "ONE TWO THREE",
+        "1-20-long0002": "FOUR",
+        "1-21-long0001": "FIVE",
+    }
+    assert data.utt2spk == dict.fromkeys(data.text, "1")
+    assert data.segments is None
+    made = audio(chapters)
+    first = [noise(100 * (n + 1), n) for n in range(3)]
+    np.testing.assert_array_equal(made["1-20-long0001"], np.concatenate(first))
+    np.testing.assert_array_equal(made["1-20-long0002"], noise(400, 3))
+    np.testing.assert_array_equal(made["1-21-long0001"], noise(500, 4))
+
+
+def test_a_gap_is_of_zeros_and_provenance_counts_it(chapters):
+    assert join(chapters, "--num-utts", "2", "--gap", "0.05") == 0
+    zeros = np.zeros(50, np.int16)
+    expected = np.concatenate([noise(300, 2), zeros, noise(400, 3)])
+    np.testing.assert_array_equal(audio(chapters)["1-20-long0002"], expected)
+    assert provenance(chapters)[:4] == [
+        ("1-20-long0001", "1-20-0000", "0", "100", "0.000000", "0.100000"),
+        ("1-20-long0001", "1-20-0001", "150", "200", "0.150000", "0.200000"),
+        ("1-20-long0002", "1-20-0002", "0", "300", "0.000000", "0.300000"),
+        ("1-20-long0002", "1-20-0003", "350", "400", "0.350000", "0.400000"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("samples", "gap", "expected"),
+    [
+        (300, 0, ["01", "2", "3", "4"]),
+        (301, 0, ["012", "3", "4"]),
+        (301, 1, ["01", "23", "4"]),
+        (math.inf, 0, ["0123", "4"]),
+    ],
+    ids=["reached", "just-missed", "gaps-count", "never"],
+)
+def test_a_recording_ends_once_it_is_long_enough(chapters, samples, gap, expected):
+    data = datadir.read(chapters / "source")
+    recordings = plan.join(data, spans(data), samples=samples, gap=gap)
+    assert ["".join(u[-1] for u in r.parts) for r in recordings] == expected
+
+
+def test_the_length_is_given_in_seconds(chapters):
+    assert join(chapters, "--target-seconds", "0.301") == 0
+    assert list(audio(chapters)) == ["1-20-long0001", "1-20-long0002", "1-21-long0001"]
+    assert len(audio(chapters)["1-20-long0001"]) == 600
+
+
+def test_texts_can_do_without_blanks(chapters):
+    assert join(chapters, "--num-utts", "2", "--no-space") == 0
+    assert datadir.read(chapters / "target").text["1-20-long0001"] == "ONETWO"
+
+
+def test_the_same_command_gives_the_same_bytes(chapters, processes):
+    def digests():
+        files = sorted(p for p in (chapters / "target").rglob("*") if p.is_file())
+        return {p: hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+    assert join(chapters, "--num-utts", "2", "--nj", "2") == 0
+    first = digests()
+    assert join(chapters, "--num-utts", "2", "--nj", "1") == 0
+    assert digests() == first
+    assert len(first) == 11
+
+
+def test_stage_3_takes_it_as_it_is(chapters):
+    assert join(chapters, "--num-utts", "3") == 0
+    format_audio(chapters / "target", chapters / "dump", RATE, "flac", 1)
+    for name in ("wav.scp", "text", "utt2spk", "spk2utt", "utt2num_samples"):
+        made = (chapters / "target" / name).read_text()
+        assert (chapters / "dump" / name).read_text() == made
+    for name in ("feats_type", "audio_format"):
+        # stage 12 reads them, so it needs no stage 3
+        made = (chapters / "target" / name).read_text()
+        assert (chapters / "dump" / name).read_text() == made
+
+
+@pytest.mark.parametrize(
+    ("subtype", "dtype", "suffix"),
+    [
+        ("PCM_16", "int16", "flac"),
+        ("PCM_24", "int32", "flac"),
+        ("PCM_32", "int32", "wav"),
+        ("FLOAT", "float32", "wav"),
+        ("DOUBLE", "float64", "wav"),
+    ],
+)
+def test_every_bit_is_kept(tmp_path, subtype, dtype, suffix):
+    random = np.random.default_rng(0)
+    values = [random.uniform(-1, 1, 50) for _ in range(2)]
+    wav = {
+        f"1-2-000{n}": save(tmp_path / f"{n}.wav", value, subtype=subtype)
+        for n, value in enumerate(values)
+    }
+    source = DataDir(wav, dict.fromkeys(wav, "A"), dict.fromkeys(wav, "1"))
+    datadir.write(source, tmp_path / "source")
+    assert join(tmp_path, "--num-utts", "2") == 0
+    (path,) = datadir.read(tmp_path / "target").wav.values()
+    assert path.endswith(f".{suffix}")
+    assert soundfile.info(path).subtype == subtype
+    parts = [soundfile.read(file, dtype=dtype)[0] for file in wav.values()]
+    made = soundfile.read(path, dtype=dtype)[0]
+    np.testing.assert_array_equal(made, np.concatenate(parts))
+
+
+@pytest.fixture
+def talk(tmp_path):
+    """A recording of 1 s with three segments, the first one not at its beginning."""
+    segments = {
+        "talk-2": ("talk", 0.3, 0.4006),
+        "talk-3": ("talk", 0.35, 0.9),
+        "talk-1": ("talk", 0.1, 0.25),
+    }
+    wav = {"talk": save(tmp_path / "talk.wav", noise(1000, 0))}
+    text = {"talk-1": "A", "talk-2": "B", "talk-3": "C"}
+    speakers = dict.fromkeys(text, "talk")
+    datadir.write(DataDir(wav, text, speakers, segments), tmp_path / "source")
+    return tmp_path
+
+
+def test_a_whole_talk_goes_from_the_first_segment_to_the_last(talk):
+    assert join(talk, "--whole") == 0
+    np.testing.assert_array_equal(audio(talk)["talk-long0001"], noise(1000, 0)[100:900])
+    assert datadir.read(talk / "target").text == {"talk-long0001": "A B C"}
+    starts = [row[1:4] for row in provenance(talk)]
+    assert starts == [
+        ("talk-1", "0", "150"),
+        ("talk-2", "200", "101"),
+        ("talk-3", "250", "550"),
+    ]
+
+
+def test_segments_are_cut_and_joined(talk):
+    assert join(talk, "--num-utts", "2") == 0
+    whole, made = noise(1000, 0), audio(talk)
+    first = np.concatenate([whole[100:250], whole[300:401]])
+    np.testing.assert_array_equal(made["talk-long0001"], first)
+    np.testing.assert_array_equal(made["talk-long0002"], whole[350:900])
+
+
+def damage(chapters, change):
+    """Lets a function change the data of a valid set before it is written again."""
+    data = datadir.read(chapters / "source")
+    change(chapters, data)
+    datadir.write(data, chapters / "source")
+
+
+def at_other_rate(folder, data):
+    save(Path(data.wav["1-20-0001"]), noise(200, 1), rate=800)
+
+
+def wider(folder, data):
+    save(Path(data.wav["1-20-0002"]), noise(300, 2), subtype="PCM_24")
+
+
+def two_bad(folder, data):
+    """Stereo, and truncated FLAC."""
+    save(Path(data.wav["1-20-0000"]), noise(200, 0).reshape(100, 2))
+    path = Path(data.wav["1-21-0004"])
+    path.write_bytes(path.read_bytes()[:-400])
+
+
+def truncated_wav(folder, data):
+    path = Path(save(folder / "wav/cut.wav", noise(500, 0)))
+    path.write_bytes(path.read_bytes()[:-100])
+    data.wav["1-21-0004"] = str(path)
+
+
+def two_missing(folder, data):
+    data.wav["1-20-0000"] = "there/is/none.flac"
+    Path(data.wav["1-20-0003"]).write_text("not audio")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentences"),
+    [
+        (
+            at_other_rate,
+            ["1-20-0001 is PCM_16 at 800 Hz, 1-20-0000, 1-20-0002, 1-20-0003 and 1"],
+        ),
+        (wider, ["1-20-0002 is PCM_24 at 1000 Hz"]),
+        (
+            two_bad,
+            ["(utterance 1-20-0000) has 2 channels", "(utterance 1-21-0004) is"],
+        ),
+        (truncated_wav, ["cut.wav (utterance 1-21-0004) is truncated"]),
+        (two_missing, ["none.flac (utterance 1-20-0000) is missing", "is corrupt"]),
+    ],
+    ids=["rates", "sample-formats", "stereo-and-truncated", "truncated-wav", "missing"],
+)
+def test_bad_audio_is_named_and_nothing_written(chapters, capsys, change, sentences):
+    damage(chapters, change)
+    assert join(chapters, "--num-utts", "3") == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == len(sentences)
+    for line, sentence in zip(lines, sentences, strict=True):
+        assert line.startswith("error: ") and sentence in line
+    assert not (chapters / "target").exists()
+
+
+@pytest.mark.parametrize("file", ["text", "wav.scp"])
+def test_missing_transcript_or_audio_is_named(chapters, capsys, file):
+    path = chapters / "source" / file
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
+    assert join(chapters, "--num-utts", "3") == 1
+    assert "1-20-0000 is in " in capsys.readouterr().err
+
+
+def test_a_segment_beyond_the_end_is_named(talk, capsys):
+    save(talk / "talk.wav", noise(800, 0))
+    assert join(talk, "--num-utts", "2") == 1
+    said = capsys.readouterr().err
+    assert "ends at 0.800 s, before the end of the segment talk-3 at 0.9 s" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--num-utts", "0"], "--num-utts 0 is not a number above 0"),
+        (["--target-seconds", "nan"], "--target-seconds nan is not a number above 0"),
+        (["--num-utts", "2", "--gap", "-1"], "--gap -1.0 is not 0 or more"),
+        (["--num-utts", "2", "--whole"], "not allowed with argument"),
+        ([], "one of the arguments --num-utts --target-seconds --whole is required"),
+        (["--whole"], "has no segments, which --whole needs"),
+        (["--whole", "--gap", "1"], "leave out --gap and --group"),
+    ],
+)
+def test_wrong_options_are_told(chapters, capsys, words, sentence):
+    assert join(chapters, *words) == 1
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["source", "."], ids=["itself", "its-folder"])
+def test_the_source_is_not_replaced(chapters, capsys, target):
+    words = [str(chapters / "source"), str(chapters / target), "--num-utts", "2"]
+    assert main(["join", *words]) == 1
+    assert "would be replaced" in capsys.readouterr().err
+    datadir.read(chapters / "source")
+
+
+def test_what_join_did_not_make_is_not_replaced(chapters, capsys):
+    (chapters / "target").mkdir()
+    (chapters / "target" / "precious").touch()
+    assert join(chapters, "--num-utts", "2") == 1
+    assert "was not made by join" in capsys.readouterr().err
+    assert (chapters / "target" / "precious").exists()
+
+
+@pytest.mark.skipif(not ARCHIVE.exists(), reason=f"{ARCHIVE} is absent")
+def test_an4_is_joined_by_threes(tmp_path, processes):
+    an4.prepare(tmp_path / "data", tmp_path / "downloads", ARCHIVE)
+    (tmp_path / "data/test").rename(tmp_path / "source")
+    assert join(tmp_path, "--num-utts", "3") == 0
+    source, target = (datadir.read(tmp_path / n) for n in ("source", "target"))
+    # 130 utterances of 10 speakers
+    assert len(target.text) == 50
+    assert sum(len(text.split()) for text in target.text.values()) == 773
+    rows = [row[:4] for row in provenance(tmp_path)]
+    assert [row[1] for row in rows][:6] == [
+        *("fcaw-an406-b", "fcaw-an407-b", "fcaw-an408-b"),
+        *("fcaw-an409-b", "fcaw-an410-b", "fcaw-cen1-b"),
+    ]
+    assert {row[1] for row in rows} == source.text.keys()
+    for recording, utterance, start, samples in rows[::13]:
+        part = sound.load(source.wav[utterance], utterance)[0]
+        joined = sound.load(target.wav[recording], recording)[0]
+        assert len(part) == int(samples)
+        np.testing.assert_array_equal(joined[int(start) :][: len(part)], part)

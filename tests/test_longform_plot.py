@@ -1,0 +1,126 @@
+"""Pictures show the numbers of scores.json, all of them and nothing cut off."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from espnet_srupp.longform import plot, table
+from espnet_srupp.longform.__main__ import main
+from espnet_srupp.longform.table import ALL, Cell, Scores
+
+ONE = Cell("wer", "", "", 9, 9, 200, 5.0, 0, 0, 0, 0.0, 0.0, 0.0, 1, 0, None, None)
+# substitutions, deletions, insertions of 200 words
+ERRORS = {
+    ("0-10", "good"): (2, 4, 6),
+    ("0-10", "poor"): (4, 4, 4),
+    ("10+", "good"): (2, 2, 0),
+    ("10+", "poor"): (10, 160, 20),
+}
+
+
+def cell(name, model, errors):
+    rate = sum(errors) / 2
+    kinds = dict(zip(("substitutions", "deletions", "insertions"), errors, strict=True))
+    low, high = rate * 0.9, rate * 1.2
+    return replace(ONE, bin=name, model=model, rate=rate, low=low, high=high, **kinds)
+
+
+CELLS = [cell(*key, errors) for key, errors in ERRORS.items()]
+
+
+def test_rates_are_drawn_by_model():
+    (axes,) = plot.rate_by_length(CELLS).axes
+    drawn = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
+    assert drawn == {"good": [6, 2], "poor": [6, 95]}
+    assert [text.get_text() for text in axes.get_legend().texts] == ["good", "poor"]
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert labels == ["0–10\nn=9", "10+\nn=9"]
+
+
+def test_intervals_are_shaded_and_in_the_picture():
+    (axes,) = plot.rate_by_length(CELLS).axes
+    band = axes.collections[0].get_paths()[0].vertices
+    np.testing.assert_allclose(band[:, 1].min(), 0.9 * 2)
+    np.testing.assert_allclose(band[:, 1].max(), 1.2 * 6)
+    bottom, top = axes.get_ylim()
+    assert bottom == 0
+    assert top >= 1.2 * 95
+
+
+def test_a_bin_without_interval_is_drawn(tmp_path):
+    alone = [replace(c, low=None, high=None) if c.bin == "10+" else c for c in CELLS]
+    (axes,) = plot.rate_by_length(alone).axes
+    assert [list(line.get_ydata()) for line in axes.lines] == [[6, 2], [6, 95]]
+
+
+def test_kinds_of_errors_are_stacked_by_model():
+    figure = plot.kinds_of_errors(CELLS)
+    good, poor = figure.axes
+    assert (good.get_title("left"), poor.get_title("left")) == ("good", "poor")
+    deletions, insertions, substitutions = (
+        [(bar.get_y(), bar.get_height()) for bar in bars] for bars in poor.containers
+    )
+    assert deletions == [(0, 2), (0, 80)]
+    assert insertions == [(2, 2), (80, 10)]
+    assert substitutions == [(4, 2), (90, 5)]
+    # one scale for all models, and the tallest bar fits
+    assert good.get_ylim() == poor.get_ylim()
+    assert good.get_ylim()[1] >= 95
+
+
+@pytest.fixture
+def scores(tmp_path):
+    everything = replace(ONE, bin=ALL, model="good")
+    characters = [replace(c, unit="cer", rate=1.0) for c in CELLS]
+    settings = {"reference": "ref", "samples": 1, "seed": 0, "ngram": 3}
+    found = Scores(settings, [], [*CELLS, everything, *characters], [])
+    table.write(found, tmp_path)
+    return tmp_path
+
+
+def test_pictures_are_the_same_each_time(scores):
+    words = ["plot", str(scores / "scores.json"), "--out", str(scores / "images")]
+    assert main(words) == 0
+    made = {path.name: path.read_bytes() for path in (scores / "images").iterdir()}
+    assert sorted(made) == [
+        f"wer_{name}.{suffix}"
+        for name in ("by_length", "errors")
+        for suffix in ("png", "svg")
+    ]
+    assert b"<svg" in made["wer_errors.svg"]
+    image = imread(scores / "images" / "wer_by_length.png")
+    assert image.shape[:2] == (630, 1050)
+    assert main(words) == 0
+    assert made == {p.name: p.read_bytes() for p in (scores / "images").iterdir()}
+
+
+def test_characters_are_drawn_on_request(scores):
+    words = [str(scores / "scores.json"), "--out", str(scores / "images")]
+    assert main(["plot", *words, "--unit", "cer"]) == 0
+    assert (scores / "images" / "cer_by_length.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "is missing: make it with longform score"),
+        ("{", "is not what longform score writes"),
+        ("{}", "is not what longform score writes"),
+        ("[]", "is not what longform score writes"),
+        (
+            '{"settings": {}, "left_out": [], "cells": [], "differences": []}',
+            "holds no scores by length",
+        ),
+        ('{"cells": [{"unit": "wer"}]}', "is not what longform score writes"),
+    ],
+    ids=["missing", "not-json", "empty", "list", "no-cells", "other"],
+)
+def test_what_is_no_scores_is_told(tmp_path, capsys, content, sentence):
+    if content is not None:
+        (tmp_path / "scores.json").write_text(content)
+    words = [str(tmp_path / "scores.json"), "--out", str(tmp_path / "images")]
+    assert main(["plot", *words]) == 1
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "images").exists()
