@@ -1,39 +1,112 @@
-"""Every training configuration builds its model; what is compared is comparable."""
+"""Every configuration is one that ESPnet takes; what is compared is comparable."""
 
+import re
 from pathlib import Path
 
 import pytest
-import yaml
+import torch
+from espnet2.tasks.abs_task import scheduler_classes
 
+from espnet_srupp.profile import build_encoder, count_parameters, profile
+from espnet_srupp.recipe.config import load, read
 from espnet_srupp.task import ASRTask
 
 CONF = Path(__file__).parents[1] / "conf"
 TRAININGS = sorted(CONF.glob("*/train*.yaml"))
-ALL = pytest.mark.parametrize(
-    "path", TRAININGS, ids=lambda path: f"{path.parent.name}/{path.stem}"
-)
+# the corpora of Pan et al. (2021)
+PAPER = ("librispeech", "aishell", "tedlium3")
 TOKENS = ["<blank>", "<unk>", *"▁ABCDEFGHIJKLMNOPQRSTUVWXYZ", "<sos/eos>"]
+ENCODER = {"encoder", "encoder_conf"}
+OPTIMISER = {"optim", "optim_conf", "exclude_weight_decay"}
+TRAINING = {"init", "scheduler_conf", "batch_bins", "accum_grad", "max_epoch"}
 
 
-def load(path):
-    return yaml.safe_load(path.read_text())
+def name(path):
+    return f"{path.parent.name}/{path.stem}"
 
 
-def build(path):
-    """The model of a configuration, as ESPnet's training builds it."""
+ALL = pytest.mark.parametrize("path", TRAININGS, ids=name)
+OF_PAPER = pytest.mark.parametrize(
+    "path", [path for path in TRAININGS if path.parent.name in PAPER], ids=name
+)
+
+
+def training(corpus, model):
+    return CONF / corpus / f"train_asr_{model}.yaml"
+
+
+def parse(path, tokens=TOKENS):
+    """The arguments of ESPnet's training with this configuration."""
     words = ["--config", str(path), "--output_dir", "x", "--token_type", "char"]
     args = ASRTask.get_parser().parse_args(words)
-    args.token_list = TOKENS
-    return ASRTask.build_model(args)
+    args.token_list = tokens
+    return args
 
 
-def parameters(module):
-    return sum(parameter.numel() for parameter in module.parameters())
+def build(path, tokens=TOKENS):
+    """The model as ESPnet's training builds it, its parameters without memory."""
+    with torch.device("meta"):
+        return ASRTask.build_model(parse(path, tokens))
+
+
+def differing(path, other):
+    """The top keys of two configurations under which they differ."""
+    ours, theirs = read(str(path)), read(str(other))
+    keys = {k for k in ours | theirs if ours.get(k) != theirs.get(k)}
+    # an intermediate CTC belongs to the encoder that has it
+    return {k.partition(".")[0] for k in keys - {"model_conf.interctc_weight"}}
 
 
 @ALL
 def test_configuration_builds_a_model(path):
-    assert parameters(build(path)) > 1e6
+    assert count_parameters(build(path)) > 1e6
+
+
+@ALL
+def test_one_step_reaches_every_parameter(path):
+    args = parse(path)
+    # all widths, few layers
+    args.encoder_conf["num_blocks"] = 3
+    args.decoder_conf["num_blocks"] = 1
+    if "interctc_layer_idx" in args.encoder_conf:
+        args.encoder_conf["interctc_layer_idx"] = [1]
+    model = ASRTask.build_model(args).train()
+    (optimizer,) = ASRTask.build_optimizers(args, model)
+    scheduler_classes[args.scheduler](optimizer, **args.scheduler_conf)
+    before = [p.detach().clone() for p in model.parameters()]
+
+    loss, _, _ = model(
+        speech=torch.randn(2, 16000),
+        speech_lengths=torch.tensor([16000, 11200]),
+        text=torch.tensor([[3, 4, 5], [6, 7, -1]]),
+        text_lengths=torch.tensor([3, 2]),
+    )
+    loss.backward()
+    optimizer.step()
+
+    assert loss.isfinite()
+    grads = {n: p.grad for n, p in model.named_parameters()}
+    assert [n for n, grad in grads.items() if grad is None] == []
+    assert all(grad.isfinite().all() for grad in grads.values())
+    moved = [
+        n
+        for (n, p), old in zip(model.named_parameters(), before, strict=True)
+        if not torch.equal(p, old)
+    ]
+    # a gradient of zero moves nothing: alpha starts there, so keys and values wait
+    still = {n for n, grad in grads.items() if not grad.any()}
+    assert set(grads) - set(moved) <= still
+    assert all("key" in n or "value" in n or "linear_k" in n for n in still)
+
+
+@pytest.mark.parametrize("path", sorted(CONF.glob("*/decode*.yaml")), ids=name)
+def test_decoding_is_one_for_a_corpus_and_espnet_takes_it(path):
+    from espnet2.bin.asr_inference import get_parser
+
+    assert path.name == "decode_asr.yaml"
+    words = ["--config", str(path), "--output_dir", "x", "--key_file", "x"]
+    args = get_parser().parse_args([*words, "--data_path_and_name_and_type", "x,y,z"])
+    assert vars(args).items() >= load(path).items()
 
 
 @ALL
@@ -41,14 +114,73 @@ def test_first_line_says_what_it_is(path):
     assert path.read_text().startswith("# ")
 
 
+@OF_PAPER
+def test_head_says_that_nobody_ran_it(path):
+    assert "Not run here" in head(path)
+
+
+@OF_PAPER
+def test_head_has_the_encoders_size(path):
+    found = re.search(r"Encoder: ([\d.]+) M parameters, ([\d.]+) GFLOPs", head(path))
+    total, *_ = profile(*build_encoder(load(path)), 1000)
+    counted = (total.parameters / 1e6, total.flops / 1e9)
+    assert tuple(map(float, found.groups())) == pytest.approx(counted, abs=0.006)
+
+
+def head(path):
+    """The comment that a configuration begins with, as one line."""
+    lines = path.read_text().split("\n\n")[0].splitlines()
+    return " ".join(line.removeprefix("# ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "corpus, tokens, millions",
+    [("librispeech", 5000, 116.15), ("aishell", 4233, 46.25)],
+    ids=lambda value: str(value),
+)
+def test_conformer_is_as_large_as_espnet_published(corpus, tokens, millions):
+    words = [*TOKENS[:2], *map(str, range(tokens - 3)), TOKENS[-1]]
+    model = build(training(corpus, "conformer"), words)
+    assert count_parameters(model) / 1e6 == pytest.approx(millions, abs=0.006)
+
+
 def test_an4_compares_encoders_of_one_size_and_nothing_else():
-    ours, theirs = (
-        CONF / "an4" / f"train_asr_{name}.yaml" for name in ("srupp", "conformer")
-    )
-    sizes = [parameters(build(path).encoder) for path in (ours, theirs)]
+    ours, theirs = (training("an4", model) for model in ("srupp", "conformer"))
+    sizes = [count_parameters(build(path).encoder) for path in (ours, theirs)]
     assert sizes[0] == pytest.approx(sizes[1], rel=0.02)
-    rest = [
-        {k: v for k, v in load(path).items() if not k.startswith("encoder")}
-        for path in (ours, theirs)
-    ]
-    assert rest[0] == rest[1]
+    assert differing(ours, theirs) <= ENCODER
+
+
+@OF_PAPER
+def test_encoders_of_a_corpus_share_decoder_features_and_specaugment(path):
+    theirs = training(path.parent.name, "conformer")
+    allowed = ENCODER | OPTIMISER
+    if not path.stem.startswith("train_asr_srupp"):
+        allowed |= TRAINING
+    assert differing(path, theirs) <= allowed
+
+
+@pytest.mark.parametrize("corpus", PAPER)
+def test_depth_is_the_one_nearest_to_the_conformers_size(corpus):
+    ours, theirs = (
+        build(training(corpus, model)).encoder for model in ("srupp", "conformer")
+    )
+    difference = count_parameters(ours) - count_parameters(theirs)
+    assert abs(difference) < count_parameters(ours.encoders[0]) / 2
+
+
+def test_fast_configuration_is_of_one_size_and_half_the_work():
+    ours, theirs = (
+        profile(*build_encoder(load(training("librispeech", model))), 1000)[0]
+        for model in ("srupp_fast", "conformer")
+    )
+    assert ours.parameters == pytest.approx(theirs.parameters, rel=0.02)
+    assert ours.flops < theirs.flops / 2
+
+
+def test_unidirectional_configuration_differs_in_its_direction_alone():
+    ours, theirs = (
+        read(str(training("aishell", model)))
+        for model in ("srupp_unidirectional", "srupp")
+    )
+    assert ours == theirs | {"encoder_conf.bidirectional": False}

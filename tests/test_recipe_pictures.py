@@ -39,6 +39,18 @@ def test_training_without_an_epoch_has_no_curves(tmp_path):
     assert pictures.training_curves(tmp_path) is None
 
 
+def test_alpha_of_every_layer_is_drawn_by_epoch(tmp_path):
+    (tmp_path / "alpha.csv").write_text("1,0,0.1\n2,0.2,0.3\n2,0.3,0.4\n")
+    path = pictures.alpha_curves(tmp_path)
+    assert path == tmp_path / "images" / "alpha.png"
+    (width, height), shades = colours(path)
+    assert width > 500 and height > 300 and shades > 20
+
+
+def test_models_without_alpha_have_no_picture_of_it(tmp_path):
+    assert pictures.alpha_curves(tmp_path) is None
+
+
 @pytest.mark.parametrize("parts", [["encoder", "decoder"], ["encoder"], []])
 def test_attention_of_any_model_is_drawn(tmp_path, parts):
     arrays = {

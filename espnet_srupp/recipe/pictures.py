@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from espnet_srupp.recipe import epochs, process
+from espnet_srupp.recipe import alphas, epochs, process
 from espnet_srupp.recipe.datadir import read_table
 from espnet_srupp.recipe.epochs import Epoch
 from espnet_srupp.recipe.layout import Layout
@@ -27,6 +28,12 @@ PANELS = (
 )
 
 
+def curves(exp: Path) -> None:
+    """Draws all that there is by epoch."""
+    training_curves(exp)
+    alpha_curves(exp)
+
+
 def training_curves(exp: Path) -> Path | None:
     """Draws losses, accuracy and error rate by epoch from an experiment's logs.
 
@@ -41,6 +48,31 @@ def training_curves(exp: Path) -> Path | None:
         panel(axes, title, curves, trained)
     figure.suptitle(exp.name)
     return save(figure, exp / "images" / "training_curves.png")
+
+
+def alpha_curves(exp: Path) -> Path | None:
+    """Draws the weight of each layer's attention by epoch.
+
+    Returns:
+        `exp/images/alpha.png`; None where there is no SRU++ layer with attention.
+    """
+    found = alphas.read(exp)
+    if not found:
+        return None
+    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    axes = figure.subplots()
+    layers = list(zip(*found.values(), strict=True))
+    for number, values in enumerate(layers):
+        # from the first layer, dark, to the last
+        colour = colormaps["viridis"](number / max(len(layers), 2))
+        axes.plot(list(found), values, color=colour, label=f"{number + 1}")
+    axes.axhline(0, color="black", linewidth=0.5)
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("alpha")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(title="attention", fontsize=8, ncols=2)
+    figure.suptitle(f"{exp.name}: weight of the attention")
+    return save(figure, exp / "images" / "alpha.png")
 
 
 def panel(axes: Axes, title: str, curves: list, trained: list[Epoch]) -> None:
@@ -72,7 +104,7 @@ def draw(options: Options, names: Layout, model: Path) -> None:
     Raises:
         RecipeError: ESPnet cannot load the model.
     """
-    training_curves(names.exp)
+    curves(names.exp)
     source = list(names.tests.values())[-1]
     samples = read_table(source / "utt2num_samples")
     utterance = sorted(samples, key=lambda u: int(samples[u]))[len(samples) // 2]

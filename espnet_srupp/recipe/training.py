@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from espnet_srupp.recipe import commands, epochs, pictures, process, stage
+from espnet_srupp.recipe import alphas, commands, epochs, pictures, process, stage
 from espnet_srupp.recipe.epochs import Epoch
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import Layout
@@ -53,7 +53,7 @@ def train(options: Options, names: Layout, record: dict) -> None:
             f"lower the learning rate in {options.asr_config} (log: {view.log})"
         )
     (exp / SAVED).unlink(missing_ok=True)
-    pictures.training_curves(exp)
+    pictures.curves(exp)
 
 
 def gpus(options: Options) -> int:
@@ -151,6 +151,7 @@ class View:
             self.finished(epoch)
         elif "best model has been updated" in line or "no improvements" in line:
             save(self.log.parent)
+            alphas.record(self.log.parent, self.epoch)
         elif "gradients at all steps are invalid" in line:
             self.broken = True
 

@@ -1,0 +1,25 @@
+"""Alpha is kept for every epoch, from what ESPnet saves."""
+
+import torch
+
+from espnet_srupp.recipe import alphas
+
+
+def save(exp, epoch, *values):
+    names = [f"encoder.encoders.{n}.attention.alpha" for n in range(len(values))]
+    state = dict(zip(names, map(torch.tensor, values), strict=True))
+    torch.save(state | {"decoder.weight": torch.zeros(2)}, exp / f"{epoch}epoch.pth")
+
+
+def test_every_layer_is_kept_by_epoch_and_the_later_of_two_trainings_counts(tmp_path):
+    for epoch, values in ((1, ([0.5], [-0.25])), (2, ([9.0], [9.0])), (2, ([1], [2]))):
+        save(tmp_path, epoch, *values)
+        alphas.record(tmp_path, epoch)
+    assert alphas.read(tmp_path) == {1: [0.5, -0.25], 2: [1.0, 2.0]}
+
+
+def test_a_model_without_attention_leaves_no_file(tmp_path):
+    save(tmp_path, 1)
+    alphas.record(tmp_path, 1)
+    assert not (tmp_path / alphas.NAME).exists()
+    assert alphas.read(tmp_path) == {}
