@@ -63,40 +63,53 @@ def test_configuration_builds_a_model(path):
 
 
 @ALL
-def test_one_step_reaches_every_parameter(path):
+def test_a_step_reaches_every_parameter(path):
     args = parse(path)
     # all widths, few layers
-    args.encoder_conf["num_blocks"] = 3
+    args.encoder_conf["num_blocks"] = 2
     args.decoder_conf["num_blocks"] = 1
     if "interctc_layer_idx" in args.encoder_conf:
         args.encoder_conf["interctc_layer_idx"] = [1]
     model = ASRTask.build_model(args).train()
     (optimizer,) = ASRTask.build_optimizers(args, model)
-    scheduler_classes[args.scheduler](optimizer, **args.scheduler_conf)
-    before = [p.detach().clone() for p in model.parameters()]
+    scheduler = scheduler_classes[args.scheduler](optimizer, **args.scheduler_conf)
 
     loss, _, _ = model(
-        speech=torch.randn(2, 16000),
-        speech_lengths=torch.tensor([16000, 11200]),
+        speech=torch.randn(2, 8000),
+        speech_lengths=torch.tensor([8000, 6400]),
         text=torch.tensor([[3, 4, 5], [6, 7, -1]]),
         text_lengths=torch.tensor([3, 2]),
     )
     loss.backward()
-    optimizer.step()
+    # what DDP needs
+    assert [n for n, p in model.named_parameters() if p.grad is None] == []
+    assert all(p.grad.isfinite().all() for p in model.parameters())
 
-    assert loss.isfinite()
-    grads = {n: p.grad for n, p in model.named_parameters()}
-    assert [n for n, grad in grads.items() if grad is None] == []
-    assert all(grad.isfinite().all() for grad in grads.values())
-    moved = [
-        n
-        for (n, p), old in zip(model.named_parameters(), before, strict=True)
-        if not torch.equal(p, old)
-    ]
-    # a gradient of zero moves nothing: alpha starts there, so keys and values wait
-    still = {n for n, grad in grads.items() if not grad.any()}
-    assert set(grads) - set(moved) <= still
-    assert all("key" in n or "value" in n or "linear_k" in n for n in still)
+    bias = model.ctc.ctc_lo.bias
+    before = bias.clone()
+    # the second step, as a warm-up may begin with a learning rate of 0
+    optimizer.step()
+    scheduler.step()
+    optimizer.step()
+    assert not torch.equal(bias, before)
+    assert all(p.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("corpus", PAPER)
+def test_weight_decay_is_of_the_encoders_matrices_alone(corpus):
+    path = training(corpus, "srupp")
+    model = build(path)
+    (optimizer,) = ASRTask.build_optimizers(parse(path), model)
+    decays = {
+        id(p): group["weight_decay"]
+        for group in optimizer.param_groups
+        for p in group["params"]
+    }
+    layer = dict(model.encoder.encoders[0].named_parameters())
+    assert {n: decays[id(p)] for n, p in layer.items() if decays[id(p)]} == {
+        f"attention.{matrix}.weight": 0.05
+        for matrix in ("query", "key", "value", "output")
+    }
 
 
 @pytest.mark.parametrize("path", sorted(CONF.glob("*/decode*.yaml")), ids=name)
@@ -121,16 +134,21 @@ def test_head_says_that_nobody_ran_it(path):
 
 @OF_PAPER
 def test_head_has_the_encoders_size(path):
-    found = re.search(r"Encoder: ([\d.]+) M parameters, ([\d.]+) GFLOPs", head(path))
     total, *_ = profile(*build_encoder(load(path)), 1000)
     counted = (total.parameters / 1e6, total.flops / 1e9)
-    assert tuple(map(float, found.groups())) == pytest.approx(counted, abs=0.006)
+    assert size(path) == pytest.approx(counted, abs=0.006)
 
 
 def head(path):
     """The comment that a configuration begins with, as one line."""
     lines = path.read_text().split("\n\n")[0].splitlines()
     return " ".join(line.removeprefix("# ") for line in lines)
+
+
+def size(path):
+    """Millions of parameters and GFLOPs, as the head says."""
+    found = re.search(r"Encoder: ([\d.]+) M parameters, ([\d.]+) GFLOPs", head(path))
+    return tuple(map(float, found.groups()))
 
 
 @pytest.mark.parametrize(
@@ -171,11 +189,10 @@ def test_depth_is_the_one_nearest_to_the_conformers_size(corpus):
 
 def test_fast_configuration_is_of_one_size_and_half_the_work():
     ours, theirs = (
-        profile(*build_encoder(load(training("librispeech", model))), 1000)[0]
-        for model in ("srupp_fast", "conformer")
+        size(training("librispeech", model)) for model in ("srupp_fast", "conformer")
     )
-    assert ours.parameters == pytest.approx(theirs.parameters, rel=0.02)
-    assert ours.flops < theirs.flops / 2
+    assert ours[0] == pytest.approx(theirs[0], rel=0.02)
+    assert ours[1] < theirs[1] / 2
 
 
 def test_unidirectional_configuration_differs_in_its_direction_alone():
