@@ -4,7 +4,6 @@ import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.progress import Progress
@@ -33,12 +32,7 @@ def parallel_map(
     workers = max(1, min(nj, len(jobs)))
     chunk = max(1, min(16, len(jobs) // (4 * workers)))
     # the parent alone answers Ctrl-C: a worker would only print its own traceback
-    pool = ProcessPoolExecutor(
-        workers,
-        # not fork: by now torch may have threads, which a fork can leave locked
-        mp_context=get_context("forkserver"),
-        initializer=ignore_interrupt,
-    )
+    pool = ProcessPoolExecutor(workers, initializer=ignore_interrupt)
     try:
         results = []
         with Progress(title, len(jobs), unit) as progress:

@@ -135,7 +135,7 @@ def alone(step: Step) -> Iterator[None]:
     """Holds a step for this process; another run.sh at the same step waits."""
     lock = step.marker.with_name(f"{step.marker.name}.lock")
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with open(lock, "w") as file:
+    with open(lock, "a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
