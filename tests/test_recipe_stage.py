@@ -1,6 +1,10 @@
 """A finished step is not done again, unless what it depends on has changed."""
 
-import threading
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -53,28 +57,45 @@ def test_force_works_again(work):
     assert work.done == 2
 
 
-def test_a_step_at_work_elsewhere_is_waited_for_and_not_done_twice(work, monkeypatch):
-    begun, waiting, told = threading.Event(), threading.Event(), []
+AT_WORK = """
+import time
+from pathlib import Path
+from espnet_srupp.recipe import stage
+def copy():
+    Path("begun").touch()
+    while not Path("waiting").exists():
+        time.sleep(0.01)
+    Path("out").write_text("TEXT")
+options = {"nbpe": 30}
+paths = [Path("out").absolute()], [Path("in").absolute()]
+stage.run(stage.Step(5, "capitals", copy, *paths, options))
+"""
 
-    def copy():
-        begun.set()
-        assert waiting.wait(10)
-        type(work).copy(work)
+
+def test_a_step_at_work_elsewhere_is_waited_for_and_not_done_twice(
+    work, tmp_path, monkeypatch
+):
+    told = []
 
     def say(message):
         told.append(message)
         if "waiting" in message:
-            waiting.set()
+            (tmp_path / "waiting").touch()
 
     monkeypatch.setattr(stage, "say", say)
-    work.copy = copy
-    first = threading.Thread(target=work.run)
-    first.start()
-    assert begun.wait(10)
-    assert not work.run()
-    first.join()
-    assert work.done == 1
-    assert "another run.sh is doing this" in told[1] and "done before" in told[-1]
+    root = str(Path(stage.__file__).parents[2])
+    with subprocess.Popen(
+        [sys.executable, "-c", AT_WORK],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": root},
+    ) as other:
+        while not (tmp_path / "begun").exists():
+            assert other.poll() is None
+            time.sleep(0.01)
+        assert not work.run()
+    assert other.returncode == 0 and work.done == 0
+    assert work.target.read_text() == "TEXT"
+    assert "another run.sh is doing this" in told[0] and "done before" in told[1]
 
 
 def test_a_missing_input_leaves_nothing_behind(work, tmp_path):

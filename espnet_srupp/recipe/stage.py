@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import json
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -45,18 +46,14 @@ class Step:
     def title(self) -> str:
         return f"stage {self.number}: {self.name}"
 
-    def check(self) -> None:
-        """Raises RecipeError where an input is missing."""
+    def record(self) -> dict:
+        """What the outputs are made from: settings as text, files as hashes."""
         for path in self.inputs:
             if not path.is_file():
                 raise RecipeError(
                     f"stage {self.number} ({self.name}) needs {path}, which is not "
                     "there: run the stages before it, e.g. with --stage 1"
                 )
-
-    def record(self) -> dict:
-        """What the outputs are made from: settings as text, files as hashes."""
-        self.check()
         inputs = {str(path): digest(path) for path in self.inputs}
         if self.audio:
             inputs[f"audio in {self.audio}"] = digest_audio(self.audio)
@@ -132,22 +129,25 @@ def outdated(step: Step, record: dict) -> str | None:
 
 @contextmanager
 def alone(step: Step) -> Iterator[None]:
-    """Holds a step for this process; another run.sh at the same step waits."""
-    lock = step.marker.with_name(f"{step.marker.name}.lock")
-    lock.parent.mkdir(parents=True, exist_ok=True)
+    """Holds a step for this process; another run.sh of this user that needs it waits.
+
+    The lock goes with the process that holds it, however that ends.
+    """
+    # not beside the outputs, whose folder may be replaced as a whole; and not flock,
+    # which would live on in the processes forked from this one
+    name = hashlib.blake2b(bytes(step.marker.absolute()), digest_size=16).hexdigest()
+    lock = Path(tempfile.gettempdir()) / f"espnet_srupp-{os.getuid()}-{name}.lock"
     with open(lock, "a") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             say(f"{step.title}: another run.sh is doing this, waiting for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.lockf(file, fcntl.LOCK_EX)
         yield
 
 
 def run(step: Step, force: bool = False) -> bool:
     """Does a step unless it is finished and nothing it depends on has changed.
-
-    The lock goes with the process that holds it, however that ends.
 
     Args:
         step: what to do.
@@ -160,8 +160,6 @@ def run(step: Step, force: bool = False) -> bool:
         RecipeError: an input is missing; whatever the work raises. Then no record is
             left and the next run does the step again.
     """
-    # before the lock, which makes the folder of the outputs
-    step.check()
     with alone(step):
         record = step.record()
         why = outdated(step, record)
