@@ -53,7 +53,7 @@ def test_no_task_with_an_abs_encoder_is_forgotten():
     (directory,) = map(Path, espnet2.tasks.__path__)
     with_one = {
         f"espnet2.tasks.{module.name}"
-        for module in pkgutil.iter_modules([directory])
+        for module in pkgutil.iter_modules([str(directory)])
         if imports_abs_encoder(directory / f"{module.name}.py")
     }
     assert with_one - TASKS == {t for t in OTHER_CALLING_CONVENTIONS if exists(t)}
