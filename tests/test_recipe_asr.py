@@ -56,8 +56,9 @@ def test_stages_that_are_not_there(options, said):
         (KeyboardInterrupt(), 130, "interrupted: "),
         (ModuleNotFoundError(name="soxr"), 1, "no module soxr: install"),
         (OSError(errno.ENOSPC, "No space left"), 1, "no space left on the file system"),
+        (PermissionError(errno.EACCES, "may not read", "a"), 1, "may not read: 'a'"),
     ],
-    ids=["mistake", "interrupt", "module", "full disk"],
+    ids=["mistake", "interrupt", "module", "full disk", "permission"],
 )
 def test_end_is_one_line_and_an_exit_code(monkeypatch, capsys, error, code, said):
     def fail(_):

@@ -5,9 +5,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from espnet_srupp.recipe.asr import INTERRUPTED, end_as_by_interrupt
-from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Parser
+from espnet_srupp.recipe.program import end_as_by_interrupt, exit_code
 
 PROG = "python3 -m espnet_srupp.longform"
 # each is a module of this package with `options(parser)` and `run(given)`
@@ -19,31 +18,9 @@ COMMANDS = {
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the exit code.
-
-    A command that did only part of its work says so by a RecipeError at its end.
-    """
-    try:
-        run(sys.argv[1:] if words is None else words)
-    except RecipeError as error:
-        for sentence in error.args:
-            print(f"error: {sentence}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        # of files that may not be read or written
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except ModuleNotFoundError as error:
-        print(
-            f"error: {sys.executable} has no module {error.name}: install with "
-            "pip install 'espnet_srupp[recipes]'",
-            file=sys.stderr,
-        )
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted: nothing is left half-written", file=sys.stderr)
-        return INTERRUPTED
-    return 0
+    """Runs the command line; returns the exit code."""
+    given = sys.argv[1:] if words is None else words
+    return exit_code(lambda: run(given), "nothing is left half-written")
 
 
 def run(words: Sequence[str]) -> None:

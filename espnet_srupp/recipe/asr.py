@@ -1,7 +1,6 @@
 """run.sh: from a corpus to RESULTS.md, stage by stage as ESPnet's asr.sh."""
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import full_disk_named
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.program import end_as_by_interrupt, exit_code
 
 LAST = 14
 LANGUAGE_MODEL = range(6, 10)
@@ -21,12 +21,12 @@ SKIPS = {
     "skip_eval": (12, 13),
     "skip_packing": (14,),
 }
-INTERRUPTED = 130
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    try:
+
+    def work() -> None:
         given = options.parse(
             sys.argv[1:] if words is None else words,
             Path(os.environ.get("OLDPWD", ".")),
@@ -34,23 +34,10 @@ def main(words: Sequence[str] | None = None) -> int:
         # what is not written by way of files.py: logs, pictures, copies
         with full_disk_named(Path(given.expdir)):
             run(given)
-    except RecipeError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except ModuleNotFoundError as error:
-        print(
-            f"error: {sys.executable} has no module {error.name}: install with "
-            "pip install 'espnet_srupp[recipes]'",
-            file=sys.stderr,
-        )
-        return 1
-    except KeyboardInterrupt:
-        print(
-            "interrupted: finished work is kept, the same command goes on from there",
-            file=sys.stderr,
-        )
-        return INTERRUPTED
-    return 0
+
+    return exit_code(
+        work, "finished work is kept, the same command goes on from there"
+    )
 
 
 def run(given: Options) -> None:
@@ -87,13 +74,6 @@ def chosen(given: Options) -> list[int]:
             "go on with --stage 10"
         )
     return [n for n in asked if n not in left_out and n not in LANGUAGE_MODEL]
-
-
-def end_as_by_interrupt() -> None:
-    """Lets a closed terminal or a kill end ESPnet too; nohup still means to go on."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,51 @@
+"""How a program of the command line ends: exit codes, errors in one sentence."""
+
+import signal
+import sys
+from collections.abc import Callable
+
+from espnet_srupp.recipe.errors import RecipeError
+
+INTERRUPTED = 130
+
+
+def exit_code(work: Callable[[], None], interrupted: str) -> int:
+    """Does the work and tells in a sentence or several why it could not be done.
+
+    Args:
+        work: what the program does. If it did only a part, it raises a RecipeError at
+            its end.
+        interrupted: what to say after Ctrl-C.
+
+    Returns:
+        0, 1 after an error, 130 after an interrupt.
+    """
+    try:
+        work()
+    except RecipeError as error:
+        return told(*error.args)
+    except OSError as error:
+        # of files that may not be read or written
+        return told(error)
+    except ModuleNotFoundError as error:
+        return told(
+            f"{sys.executable} has no module {error.name}: install with "
+            "pip install 'espnet_srupp[recipes]'"
+        )
+    except KeyboardInterrupt:
+        print(f"interrupted: {interrupted}", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+def told(*sentences: object) -> int:
+    for sentence in sentences:
+        print(f"error: {sentence}", file=sys.stderr)
+    return 1
+
+
+def end_as_by_interrupt() -> None:
+    """Lets a closed terminal or a kill end ESPnet too; nohup still means to go on."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
