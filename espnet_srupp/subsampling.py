@@ -1,7 +1,13 @@
 """What stands between the features and the encoder's layers: `input_layer`."""
 
+import math
+
+import torch
 from torch import Tensor, nn
 
+# elements of the first convolution's output that exist at once; oneDNN and cuDNN refuse
+# 2 ** 31, and memory is short long before
+TILE = 2**26
 # (kernel, stride) of each convolution, the same in time and frequency, as in ESPnet
 CONVOLUTIONS = {
     "conv2d1": ((3, 1), (3, 1)),
@@ -51,6 +57,7 @@ class Conv2dSubsampling(nn.Module):
                 f"{shortest_input(input_layer)} features per frame, not {input_size}: "
                 "choose another input_layer"
             )
+        self.input_layer = input_layer
         channels = 1
         layers = []
         for kernel, stride in CONVOLUTIONS[input_layer]:
@@ -60,9 +67,31 @@ class Conv2dSubsampling(nn.Module):
         self.linear = nn.Linear(output_size * width, output_size)
 
     def forward(self, xs_pad: Tensor) -> Tensor:
-        """(B, T, input_size) -> (B, T', output_size)."""
+        """(B, T, input_size) -> (B, T', output_size), long input in tiles of time."""
+        _, T, _ = xs_pad.shape
+        frames, rows = output_length(T, self.input_layer), self.tile_rows(xs_pad)
+        # traced code keeps one shape: what it makes of T frames, it makes at once
+        if frames <= rows or torch.compiler.is_compiling():
+            return self.subsample(xs_pad)
+        stride = math.prod(stride for _, stride in CONVOLUTIONS[self.input_layer])
+        overlap = shortest_input(self.input_layer) - stride
+        tiles = [
+            xs_pad[:, start * stride : (start + rows) * stride + overlap]
+            for start in range(0, frames, rows)
+        ]
+        return torch.cat([self.subsample(tile) for tile in tiles], dim=1)
+
+    def subsample(self, xs_pad: Tensor) -> Tensor:
         x = self.conv(xs_pad[:, None])  # (B, C, T', F')
         return self.linear(x.transpose(1, 2).flatten(2))
+
+    def tile_rows(self, xs_pad: Tensor) -> int:
+        """Frames T' of a tile."""
+        B, _, F = xs_pad.shape
+        (kernel, stride), *others = CONVOLUTIONS[self.input_layer]
+        frames = math.prod(stride for _, stride in others)  # of the first for one of T'
+        width = (F - kernel) // stride + 1
+        return max(1, TILE // (B * self.linear.out_features * frames * width))
 
 
 def input_module(

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from espnet_srupp import subsampling as tiling
 from espnet_srupp.compat import TooShortUttError
 from espnet_srupp.subsampling import (
     CONVOLUTIONS,
@@ -81,6 +82,40 @@ def test_frames_of_an_utterance_read_its_own_frames_alone(input_layer):
         frames = module(xs_pad)[:, : output_length(n, input_layer)]
         (read,) = torch.autograd.grad(frames.sum(), xs_pad)
         assert (read[:, n:] == 0).all()
+
+
+@ALL
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 7])
+def test_tiles_give_what_one_pass_gives(input_layer, rows, monkeypatch):
+    module = Conv2dSubsampling(20, 4, input_layer).double()
+    for n in range(shortest_input(input_layer), shortest_input(input_layer) + 60):
+        xs_pad = torch.randn(2, n, 20, dtype=torch.float64, requires_grad=True)
+        monkeypatch.setattr(module, "tile_rows", lambda _: rows)
+        tiled = module(xs_pad)
+        whole = module.subsample(xs_pad)
+        torch.testing.assert_close(tiled, whole)
+        weights = torch.randn_like(whole)
+        found, wanted = (
+            torch.autograd.grad((y * weights).sum(), [xs_pad, *module.parameters()])
+            for y in (tiled, whole)
+        )
+        torch.testing.assert_close(found, wanted)
+
+
+@ALL
+def test_no_tile_is_larger_than_asked(input_layer, monkeypatch):
+    module = Conv2dSubsampling(20, 4, input_layer)
+    sizes = []
+    module.conv[0].register_forward_hook(lambda _, __, y: sizes.append(y.numel()))
+    xs_pad = torch.randn(2, 900, 20)
+    module(xs_pad)
+    (whole,) = sizes
+    sizes.clear()
+    monkeypatch.setattr(tiling, "TILE", whole // 7)
+    module(xs_pad)
+    # neighbouring tiles share the frames that one output frame reads
+    shared = shortest_input(input_layer) * 2 * 4 * 18
+    assert len(sizes) >= 7 and max(sizes) <= whole // 7 + shared
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,7 @@ def main(words: Sequence[str] | None = None) -> int:
         with full_disk_named(Path(given.expdir)):
             run(given)
 
-    return exit_code(
-        work, "finished work is kept, the same command goes on from there"
-    )
+    return exit_code(work, "finished work is kept, the same command goes on from there")
 
 
 def run(given: Options) -> None:

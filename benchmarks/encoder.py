@@ -1,0 +1,146 @@
+"""Encoders side by side on one machine, in one run: speed, memory, share of the peak.
+
+    python3 benchmarks/encoder.py BASE.yaml OTHER.yaml ... [--train] [--device cuda]
+
+Each configuration is an ESPnet YAML (`encoder` and `encoder_conf` are read), and BASE
+the one that the ratios are to. Random features, 10 ms a frame; times are medians of
+alternating runs. Inference is of single utterances of each of --seconds, training of a
+batch of --batch with lengths spread evenly between the first and the last of --seconds.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import warnings
+from pathlib import Path
+
+import machine
+import torch
+import yaml
+from encoder_meter import Meter
+from encoder_parts import shares
+from encoder_picture import draw
+
+from espnet_srupp.profile import build_encoder, count_parameters, profile
+
+LINE = (
+    "{case:>14} {name:<32} {ms:9.1f} ms  {ratio:5.2f} x base  {gflops:7.1f} GFLOP/s "
+    "({peak:4.1%} of peak)  {mib:7.0f} MiB"
+)
+
+
+def main() -> None:
+    args = parse()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(0)
+    meter = Meter(args.device, getattr(torch, args.dtype), args.train)
+    encoders = {path: load(path, args.train, meter) for path in args.configs}
+    report = {"command": " ".join(["python3", *sys.argv])}
+    report |= machine.describe("torch", "numba", "espnet")
+    if args.device == "cuda":
+        report["card"] = torch.cuda.get_device_name()
+    report |= {key: getattr(args, key) for key in ("dtype", "threads", "train")}
+    report |= {"peak_gflops": meter.peak() / 1e9, "rows": []}
+    print(f"matrix products reach {report['peak_gflops']:.0f} GFLOP/s")
+    for case, seconds in cases(args).items():
+        for row in compare(case, seconds, encoders, meter, args.repeats):
+            row["peak"] = row["gflops"] / report["peak_gflops"]
+            report["rows"].append(row)
+            print(LINE.format(**row), flush=True)
+            print(" " * 15 + ", ".join(f"{k} {v:.0%}" for k, v in row["parts"].items()))
+    if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(json.dumps(report, indent=2) + "\n")
+    if args.picture:
+        draw(report, args.picture)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("configs", metavar="CONFIG.yaml", nargs="+", type=Path)
+    add("--train", action="store_true", help="forward, backward and AdamW's step")
+    add("--seconds", type=float, nargs="+", help="default: 10 60 150; to train: 10 15")
+    add("--batch", type=int, default=8, help="utterances to train on (default: 8)")
+    add("--device", choices=("cpu", "cuda"), default="cpu")
+    add("--dtype", default="float32", help="of autocast: float32 (none) or bfloat16")
+    add("--threads", type=int, default=2, help="on a CPU (default: 2)")
+    add("--repeats", type=int, default=5, help="timed runs each (default: 5)")
+    add("--json", type=Path, help="file for the figures")
+    add("--picture", type=Path, help="PNG file for bars of speed and memory")
+    args = parser.parse_args()
+    args.seconds = args.seconds or ([10, 15] if args.train else [10, 60, 150])
+    return args
+
+
+def load(path: Path, train: bool, meter: Meter) -> dict:
+    """An encoder with what it is: parameters, and operations for so many frames."""
+    config = yaml.safe_load(path.read_text())
+    encoder, input_size = build_encoder(config)
+    # conditioning needs a CTC, which an encoder alone does not have
+    encoder.interctc_use_conditioning = False
+    return {
+        "name": f"{path.parent.name}/{path.stem.removeprefix('train_asr_')}",
+        "encoder": encoder.to(meter.device).train(train),
+        "input_size": input_size,
+        "parameters": count_parameters(encoder),
+    }
+
+
+def cases(args: argparse.Namespace) -> dict[str, list[float]]:
+    """The lengths in seconds of the utterances of each case, the longest first."""
+    if not args.train:
+        return {f"{s:g} s": [s] for s in args.seconds}
+    low, high = args.seconds[0], args.seconds[-1]
+    spread = torch.linspace(high, low, args.batch).tolist()
+    return {f"{args.batch} x {low:g}-{high:g} s": spread}
+
+
+def compare(
+    case: str, seconds: list[float], encoders: dict, meter: Meter, repeats: int
+) -> list[dict]:
+    ilens = torch.tensor([round(100 * s) for s in seconds])
+    times: dict[Path, list[float]] = {path: [] for path in encoders}
+    memory, parts = {}, {}
+    for path, given in encoders.items():
+        xs_pad = torch.randn(len(ilens), int(ilens.max()), given["input_size"])
+        given["run"] = meter.step(given["encoder"], xs_pad, ilens)
+        meter.time(given["run"])  # warm
+        memory[path] = meter.memory(given["run"])
+        parts[path] = shares(given["run"], meter.device)
+    for _ in range(repeats):
+        for path, given in encoders.items():
+            times[path].append(meter.time(given["run"]))
+    base, rows = None, []
+    for path, given in encoders.items():
+        spent = statistics.median(times[path])
+        base = base or spent
+        rows.append(
+            {"case": case, "name": given["name"], "parameters": given["parameters"]}
+            | {"ms": 1e3 * spent, "ratio": base / spent, "times": times[path]}
+            | {"gflops": flops(given, ilens, meter.train) / spent / 1e9}
+            | {"mib": memory[path] / 2**20, "parts": parts[path]}
+        )
+    return rows
+
+
+def flops(given: dict, ilens: torch.Tensor, train: bool) -> int:
+    """Operations on real frames; backward takes twice those of forward."""
+    encoder, mode = given["encoder"], given["encoder"].training
+    device = next(encoder.parameters()).device
+    encoder.cpu()
+    total = sum(
+        profile(encoder, given["input_size"], n)[0].flops for n in ilens.tolist()
+    )
+    encoder.to(device).train(mode)
+    return total * (3 if train else 1)
+
+
+if __name__ == "__main__":
+    # of torch's profiler, about what is not used here
+    warnings.filterwarnings("ignore", module="torch.profiler")
+    main()

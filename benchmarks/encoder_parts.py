@@ -1,0 +1,43 @@
+"""Where an encoder's time goes: shares of convolution, projections, recurrence, ..."""
+
+from collections.abc import Callable
+
+import torch
+from torch.profiler import ProfilerActivity
+
+# part by what an operator's name contains, the first that fits
+PARTS = {
+    "recurrence": ("espnet_srupp", "srupp_"),
+    "convolution": ("conv",),
+    "attention": ("attention", "bmm", "baddbmm", "softmax"),
+    "projections": ("mm", "linear", "gemm"),
+    "norms": ("norm",),
+    "copies": ("copy", "cat", "contiguous", "clone", "fill"),
+}
+
+
+def shares(run: Callable[[], None], device: str) -> dict[str, float]:
+    """The share of each part in the time of all operators of one run."""
+    activities = [ProfilerActivity.CPU]
+    if device == "cuda":
+        activities.append(ProfilerActivity.CUDA)
+    with torch.profiler.profile(activities=activities) as profiler:
+        run()
+    times = dict.fromkeys([*PARTS, "rest"], 0.0)
+    for event in profiler.key_averages():
+        own = (
+            event.self_device_time_total
+            if device == "cuda"
+            else event.self_cpu_time_total
+        )
+        times[part(event.key)] += own
+    total = sum(times.values())
+    return {name: spent / total for name, spent in times.items()}
+
+
+def part(operator: str) -> str:
+    operator = operator.lower()
+    for name, words in PARTS.items():
+        if any(word in operator for word in words):
+            return name
+    return "rest"
