@@ -16,10 +16,6 @@ from espnet_srupp.recipe.options import cores
 POLL_SECONDS = 0.3
 # time that a child gets between being asked to end and being killed
 GRACE_SECONDS = 5
-# glibc keeps freed memory instead of handing it back and having the kernel zero it
-# again: a training step of AN4's encoders on a CPU takes 0.75 of the time. What the
-# user has set stands
-ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": 1 << 32, "MALLOC_TRIM_THRESHOLD_": 1 << 33}
 # the last line of a traceback, or what argparse prints
 EXCEPTION = re.compile(
     r"^(?:[\w.]+(?:Error|Exception|Interrupt)\b.*|[\w.]+: error: .*)$"
@@ -117,8 +113,7 @@ def start(job: Job, python: str, environment: dict, append: bool) -> subprocess.
 
 def surroundings(threads: int) -> dict[str, str]:
     """The environment of a child that may use so many threads."""
-    ours = {"OMP_NUM_THREADS": threads, **ALLOCATOR}
-    environment = {name: str(value) for name, value in ours.items()} | os.environ
+    environment = {"OMP_NUM_THREADS": str(threads), **os.environ}
     return environment | {"MPLBACKEND": "Agg", "PYTHONUNBUFFERED": "1"}
 
 
@@ -162,8 +157,7 @@ def last_error(text: str) -> str:
     """The last line that names an error, or else the last line at all."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if EXCEPTION.match(line)]
-    # "error: " is how this project's own programs begin their sentence
-    return (errors or lines or [""])[-1].rstrip(".:").removeprefix("error: ")
+    return (errors or lines or [""])[-1].rstrip(".:")
 
 
 class Tail:

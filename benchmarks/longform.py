@@ -1,0 +1,124 @@
+"""Time and memory of transcribing ever longer recordings in one pass, model by model.
+
+    python3 benchmarks/longform.py DATA MODEL=EXP ... [--minutes 1 3 10 30 60]
+
+DATA is a data directory (wav.scp); its utterances are joined in order, and over again
+if need be, to recordings of so many minutes. Each is transcribed by `longform
+transcribe` in a process of its own, which may take --limit-gib of memory and --timeout
+seconds; what needs more is told as failed, and longer recordings are not tried with
+that model.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import machine
+import numpy as np
+import soundfile
+from longform_picture import draw
+
+MODULE = "espnet_srupp.longform"
+LINE = "{model:<12} {minutes:6g} min: {said}"
+
+
+def main() -> None:
+    args = parse()
+    report = {"command": " ".join(["python3", *sys.argv])}
+    report |= machine.describe("torch", "numba", "espnet")
+    report |= {"threads": args.threads, "limit_gib": args.limit_gib, "rows": []}
+    failed: set[str] = set()
+    with tempfile.TemporaryDirectory() as folder:
+        for minutes in sorted(args.minutes):
+            audio = Path(folder, f"{minutes:g}min.wav")
+            seconds = join(args.data, audio, 60 * minutes)
+            for model, exp in args.models.items():
+                if model in failed:
+                    continue
+                row = {"model": model, "minutes": minutes, "audio_seconds": seconds}
+                row |= transcribe(exp, audio, Path(folder, model, audio.stem), args)
+                if "failed" in row:
+                    failed.add(model)
+                report["rows"].append(row)
+                print(LINE.format(**row, said=said(row)), flush=True)
+            audio.unlink()
+    if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(json.dumps(report, indent=2) + "\n")
+    if args.picture:
+        draw(report, args.picture)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("data", metavar="DATA", type=Path)
+    add("models", metavar="MODEL=EXP", nargs="+", help="a name and an experiment")
+    add("--minutes", type=float, nargs="+", default=[1, 3, 10, 30, 60])
+    add("--limit-gib", type=float, default=12, help="memory each (default: 12)")
+    add("--timeout", type=float, default=1800, help="seconds each (default: 1800)")
+    add("--threads", type=int, default=2, help="default: 2")
+    add("--json", type=Path, help="file for the figures")
+    add("--picture", type=Path, help="PNG file for time and memory over length")
+    args = parser.parse_args()
+    args.models = dict(word.split("=", 1) for word in args.models)
+    return args
+
+
+def join(data: Path, target: Path, seconds: float) -> float:
+    """Writes so many seconds of a data directory's audio; returns how many they are."""
+    lines = (data / "wav.scp").read_text("utf-8").splitlines()
+    paths = [line.partition(" ")[2] for line in lines]
+    rate = soundfile.info(paths[0]).samplerate
+    left = round(seconds * rate)
+    with soundfile.SoundFile(target, "w", rate, 1, "PCM_16") as file:
+        for path in itertools.cycle(paths):
+            samples = soundfile.read(path, dtype="int16")[0][:left]
+            file.write(np.asarray(samples))
+            left -= len(samples)
+            if not left:
+                return seconds
+    raise AssertionError
+
+
+def transcribe(exp: str, audio: Path, out: Path, args: argparse.Namespace) -> dict:
+    words = [sys.executable, "-m", MODULE, "transcribe", exp, str(audio)]
+    limit = round(args.limit_gib * 2**30)
+    try:
+        done = subprocess.run(
+            [*words, "--out", str(out), "--device", "cpu"],
+            env={**os.environ, "OMP_NUM_THREADS": str(args.threads)},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)),
+            capture_output=True,
+            text=True,
+            timeout=args.timeout,
+        )
+    except subprocess.TimeoutExpired:
+        return {"failed": f"not done after {args.timeout:g} s"}
+    if done.returncode:
+        return {"failed": (done.stderr.strip().splitlines() or ["killed"])[-1]}
+    (line,) = (out / "longform.jsonl").read_text().splitlines()
+    found = json.loads(line)
+    return {name: found[name] for name in ("computing_seconds", "peak_bytes")}
+
+
+def said(row: dict) -> str:
+    if "failed" in row:
+        return f"failed: {row['failed']}"
+    speed = row["audio_seconds"] / row["computing_seconds"]
+    return (
+        f"{row['computing_seconds']:8.1f} s, {speed:6.1f} times real time, "
+        f"{row['peak_bytes'] / 2**30:6.2f} GiB"
+    )
+
+
+if __name__ == "__main__":
+    main()

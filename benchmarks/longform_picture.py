@@ -1,0 +1,43 @@
+"""Lines of what benchmarks/longform.py measured: time and memory over length."""
+
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+
+def draw(report: dict, path: Path) -> None:
+    """Draws each model as a line, with a cross where it failed."""
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    panels = figure.subplots(1, 2)
+    for axes, (key, unit, title) in zip(
+        panels,
+        (
+            ("computing_seconds", 1, "computing time (s)"),
+            ("peak_bytes", 2**30, "peak resident memory (GiB)"),
+        ),
+        strict=True,
+    ):
+        for model in dict.fromkeys(row["model"] for row in report["rows"]):
+            own = [row for row in report["rows"] if row["model"] == model]
+            done = [row for row in own if "failed" not in row]
+            lengths = [row["minutes"] for row in done]
+            values = [row[key] / unit for row in done]
+            (line,) = axes.plot(lengths, values, marker="o", label=model)
+            if len(done) < len(own) and done:
+                place = (own[-1]["minutes"], values[-1])
+                axes.plot(*place, marker="x", markersize=9, color=line.get_color())
+                axes.annotate(" failed", place, fontsize=8, va="center")
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        ticks = sorted({row["minutes"] for row in report["rows"]})
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
+        axes.set_xlabel("length of the recording (min)")
+        axes.set_title(title, fontsize=10)
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].legend(frameon=False)
+    where = f"{report['threads']} threads of {report['processor']}"
+    figure.suptitle(f"CTC greedy, one pass, {where}", fontsize=10)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
