@@ -57,12 +57,12 @@ def load(name: str, arguments: list[str]) -> ModuleType:
     return import_module(name)
 
 
-def main() -> None:
-    """Runs what the command line says."""
+def main() -> Any:
+    """Runs what the command line says; returns what the program's main() does."""
     match sys.argv[1:]:
         case ["-h" | "--help"]:
             print(__doc__.strip())
-            return
+            return None
         case ["-m", name, *arguments]:
             program = load(name, arguments)
         case [script, *arguments] if script.endswith(".py"):
@@ -75,8 +75,9 @@ def main() -> None:
             sys.exit("error: expected -m MODULE or SCRIPT.py (--help tells more).")
     if not hasattr(program, "main"):
         sys.exit(f"error: {program.__name__} has no main() to run: choose a program.")
-    program.main()
+    return program.main()
 
 
 if __name__ == "__main__":
-    main()
+    # an exit code, of programs that return one
+    sys.exit(main())

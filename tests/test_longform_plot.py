@@ -36,7 +36,7 @@ def test_rates_are_drawn_by_model():
     assert drawn == {"good": [6, 2], "poor": [6, 95]}
     assert [text.get_text() for text in axes.get_legend().texts] == ["good", "poor"]
     labels = [label.get_text() for label in axes.get_xticklabels()]
-    assert labels == ["0–10\nn=9", "10+\nn=9"]
+    assert labels == ["0–10\n5.0 s\nn=9", "10+\n5.0 s\nn=9"]
 
 
 def test_intervals_are_shaded_and_in_the_picture():

@@ -228,6 +228,37 @@ def test_bins_begin_at_0_in_any_case(folder):
     ]
 
 
+def test_several_references_are_bins_of_their_own(folder, capsys):
+    # the same ids as in the other one, joined
+    joined = {"u1": "A B C D A B C D E", "u2": "A A X Y Z"}
+    wav = {u: f"{u}.flac" for u in joined}
+    data = DataDir(wav, joined, dict.fromkeys(joined, "s"))
+    datadir.write(data, folder / "pairs")
+    datadir.write_table({"u1": 15000, "u2": 60500}, folder / "pairs/utt2num_samples")
+    write(folder / "pairs_good" / "text", joined)
+    write(folder / "pairs_poor" / "text", {"u1": "A B C D", "u2": "A A"})
+    words = ["score", str(folder / "ref"), f"good={folder / 'good'}"]
+    words += [f"poor={folder / 'poor'}", str(folder / "pairs")]
+    words += [f"{model}={folder / f'pairs_{model}'}" for model in ("good", "poor")]
+    out = ["--out", str(folder / "out"), "--fs", "1000", "--samples", "200"]
+    assert main([*words, *out]) == 0
+    found = {
+        key: (c.utterances, c.tokens, c.seconds, c.substitutions + c.deletions)
+        for key, c in cells(folder).items()
+    }
+    # no "all": it would count the same words twice
+    assert found == {
+        ("ref", "good"): (4, 14, 18.875, 0),
+        ("ref", "poor"): (4, 14, 18.875, 5),
+        ("pairs", "good"): (2, 14, 37.75, 0),
+        ("pairs", "poor"): (2, 14, 37.75, 8),
+    }
+    scores = table.read(folder / "out" / "scores.json")
+    assert scores.settings["reference"] == f"{folder / 'ref'}, {folder / 'pairs'}"
+    assert {d.bin for d in scores.differences} == {"ref", "pairs"}
+    assert "| pairs | 37.8 | 2 | 2 | 14 | poor |" in capsys.readouterr().out
+
+
 def test_missing_and_unknown_results_are_named_and_the_rest_scored(folder, capsys):
     kept = {u: POOR[u] for u in ("u1", "u3", "u4")}
     write(folder / "poor" / "text", {**kept, "v1": "A", "v2": "", "v3": "", "v4": ""})
@@ -268,10 +299,15 @@ def test_wrong_options_are_told(folder, capsys, words, sentence):
 @pytest.mark.parametrize(
     ("models", "sentence"),
     [
-        (["poor"], "'poor' is not MODEL=RESULTS"),
+        (["poor="], "'poor=' is not MODEL=RESULTS"),
+        (["poor"], "no MODEL=RESULTS follows ref"),
+        (["x=good", "poor"], "no MODEL=RESULTS follows poor"),
+        (["x=good", "ref", "x=poor"], "two references are called ref"),
+        (["x=good", "other", "y=poor"], "other has results of y, and ref of x: give"),
+        (["x=good", "other", "x=poor", "--bins", "1"], "--bins is for a single REF"),
         (["x=poor", "x=good"], "the model x is there twice"),
         (["x=nowhere"], "nowhere is missing"),
-        ([], "the following arguments are required: MODEL=RESULTS"),
+        ([], "no MODEL=RESULTS follows ref"),
     ],
 )
 def test_wrong_models_are_told(folder, capsys, monkeypatch, models, sentence):

@@ -65,5 +65,6 @@ def test_a_command_names_what_exists(command, monkeypatch):
         assert (ROOT / command[3]).exists()
     elif command[2:3] == ["espnet_srupp.longform"]:
         parser = options.Parser()
-        import_module(f"espnet_srupp.longform.{command[3]}").options(parser)
+        module = command[3].replace("-", "_")
+        import_module(f"espnet_srupp.longform.{module}").options(parser)
         parser.parse_args(command[4:])

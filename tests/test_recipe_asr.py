@@ -23,6 +23,8 @@ ALL = [1, 2, 3, 4, 5, 10, 11, 12, 13]
     [
         pytest.param({}, ALL, id="all but packing"),
         pytest.param({"skip_packing": False}, [*ALL, 14], id="packing"),
+        pytest.param({"longform": "1 3"}, [*ALL, 15], id="long recordings"),
+        pytest.param({"stage": 14}, [], id="neither packing nor long recordings"),
         pytest.param({"stage": 3, "stop_stage": 4}, [3, 4], id="some"),
         pytest.param({"stage": 5, "stop_stage": 8}, [5], id="up to language models"),
         pytest.param({"skip_stages": "1 2 11"}, [3, 4, 5, 10, 12, 13], id="left out"),
@@ -40,8 +42,9 @@ def test_stages(options, stages):
     [
         ({"stage": 6, "stop_stage": 8}, "language models"),
         ({"stage": 9, "stop_stage": 9}, "language models"),
-        ({"stage": 15}, "1 to 14"),
-        ({"stage": 5, "stop_stage": 3}, "1 to 14"),
+        ({"stage": 15}, 'give for example --longform "1 3 10 30"'),
+        ({"stage": 16}, "1 to 15"),
+        ({"stage": 5, "stop_stage": 3}, "1 to 15"),
     ],
 )
 def test_stages_that_are_not_there(options, said):
@@ -93,14 +96,14 @@ def test_run_sh_holds_data_and_no_logic(recipe):
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.parent.name)
 def test_own_options_and_files_of_run_sh_are_right(recipe, tmp_path):
     done = subprocess.run(
-        [str(recipe / "run.sh"), "--stage", "15"],
+        [str(recipe / "run.sh"), "--stage", "16"],
         capture_output=True,
         text=True,
         cwd=tmp_path,
         env={**os.environ, "PATH": path(), "VIRTUAL_ENV": sys.prefix},
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("error: --stage 15 ")
+    assert done.stderr.startswith("error: --stage 16 ")
 
 
 def path():

@@ -19,6 +19,7 @@ asr_stats_dir asr_config asr_args pretrained_model ignore_init_mismatch feats_no
 asr_speech_fold_length asr_text_fold_length inference_tag inference_config
 inference_args inference_asr_model train_set valid_set test_sets score_opts""".split()
 OURS = ["corpus", "archive", "force", "LIBRISPEECH", "AISHELL", "TEDLIUM3", "partial"]
+OURS += ["longform", "longform_models", "longform_join_args", "longform_args"]
 
 
 def options(*words, caller=Path(".")):
@@ -70,6 +71,28 @@ def test_value(words, name, value):
         pytest.param(["--speed_perturb_factors", "0.9 x"], ["0.9 x"], id="speeds"),
         pytest.param(["--speed_perturb_factors", "-1"], ["positive"], id="sign"),
         pytest.param(["--skip_stages", "2,4"], ["--skip_stages"], id="stages"),
+        pytest.param(["--longform", "1 x"], ["--longform", "'1 x'"], id="no number"),
+        pytest.param(["--longform", "1 2.5"], ["--longform", "2.5"], id="fraction"),
+        pytest.param(["--longform", "0 1"], ["--longform", "positive"], id="nothing"),
+        pytest.param(
+            ["--longform_models", "exp/a"],
+            ["--longform_models 'exp/a' is not NAME=EXPERIMENT"],
+            id="model without a name",
+        ),
+        pytest.param(
+            ["--longform_models", "a/b=."], ["NAME=EXPERIMENT"], id="name of a model"
+        ),
+        pytest.param(
+            ["--longform_models", "a=. a=."], ["has two a:"], id="the same name"
+        ),
+        pytest.param(
+            ["--longform_models", "a=no/exp"],
+            ["--longform_models no/exp: there is no such folder"],
+            id="no such model",
+        ),
+        pytest.param(
+            ["--longform_models", "a='b"], ["--longform_models", "quot"], id="quoted"
+        ),
         pytest.param(["--nj", "0"], ["--nj"], id="no process"),
         pytest.param(["--min_wav_duration", "30"], ["--max_wav_dur"], id="durations"),
         pytest.param(["--asr_args", "--a 'b"], ["--asr_args", "quot"], id="quotation"),
@@ -118,6 +141,20 @@ def test_a_corpus_is_sought_in_the_callers_folder_and_has_an_absolute_path(tmp_p
     given = options(*words, caller=tmp_path)
     assert given.AISHELL == given.folder == str(tmp_path / "AISHELL-1")
     assert options().folder == ""
+
+
+def test_models_to_compare_are_sought_in_the_callers_folder(tmp_path):
+    for name in ("exp a", "b"):
+        (tmp_path / name).mkdir()
+    given = options("--longform_models", "one='exp a' two=b", caller=tmp_path)
+    found = {name: Path(folder).resolve() for name, folder in given.others.items()}
+    assert found == {"one": tmp_path / "exp a", "two": tmp_path / "b"}
+    assert options().others == {}
+
+
+def test_numbers_of_utterances_to_join_are_sorted():
+    assert options("--longform", "10 1 3 1").joined == [1, 3, 10]
+    assert options().joined == []
 
 
 def test_files_of_the_recipe_come_first(tmp_path, monkeypatch):

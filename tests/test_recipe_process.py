@@ -182,6 +182,11 @@ def test_known_causes_have_a_remedy(tmp_path, line, remedy):
     assert "\n" not in message
 
 
+def test_a_sentence_of_our_own_programs_is_told_as_it_is(tmp_path):
+    (tmp_path / "log").write_text("  joining: 1/3 recordings\nerror: a is b: do c\n")
+    assert explain(tmp_path / "log", 1) == f"a is b: do c (log: {tmp_path / 'log'})"
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [(-signal.SIGKILL, "memory"), (-signal.SIGSEGV, "SIGSEGV"), (3, "exit code 3")],

@@ -188,6 +188,17 @@ def test_nothing_is_done_twice(finished):
     assert "|test|" in printed or "/test|" in printed
 
 
+def test_long_recordings_are_transcribed_scored_and_drawn(finished):
+    recipe, _ = finished
+    words = ["--longform", "1 2", "--longform_join_args", "--group '()'"]
+    printed = run(recipe, "--stage", "15", *words)
+    assert re.search(r"\| 2x \| [\d.]+ \| 2 \| 2 \| 11 \| srupp \|", printed)
+    results = recipe / EXP / "longform" / "test"
+    assert (results / "wer_by_length.png").stat().st_size > 0
+    lines = (results / "2x" / "srupp" / "text").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == ["all-long0001", "all-long0002"]
+
+
 def test_changed_option_repeats_its_stage(finished, monkeypatch, capsys):
     recipe, _ = finished
     monkeypatch.chdir(recipe)
@@ -253,7 +264,7 @@ def test_changed_model_starts_anew_and_keeps_the_old(finished):
     [
         pytest.param(["--nbp", "3"], "did you mean --nbpe", id="option"),
         pytest.param(["--stage", "6", "--stop_stage", "8"], "language models", id="LM"),
-        pytest.param(["--stage", "15"], "1 to 14", id="stage"),
+        pytest.param(["--stage", "16"], "1 to 15", id="stage"),
         pytest.param(["--stage", "1", "--corpus", "no"], "--corpus no", id="corpus"),
         pytest.param(["--asr_config", "no.yaml"], "no.yaml", id="config"),
         pytest.param(["--train_set", "no"], "data/no", id="set"),

@@ -47,6 +47,13 @@ def test_a_script_finds_its_neighbours(call, tmp_path):
     assert call(script) == "found\n"
 
 
+def test_the_exit_code_is_the_programs(tmp_path):
+    (tmp_path / "program_with_code.py").write_text("def main():\n    return 3\n")
+    words = [sys.executable, "-m", "espnet_srupp.run", "program_with_code.py"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    assert subprocess.run(words, cwd=tmp_path, env=environment).returncode == 3
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

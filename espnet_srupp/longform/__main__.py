@@ -11,9 +11,11 @@ from espnet_srupp.recipe.program import end_as_by_interrupt, exit_code
 PROG = "python3 -m espnet_srupp.longform"
 # each is a module of this package with `options(parser)` and `run(given)`
 COMMANDS = {
+    "transcribe": "text and word times of recordings of any length, by any model",
     "join": "join consecutive utterances to long recordings",
     "score": "error rates by length of the utterance, of one or more models",
     "plot": "draw what `score` found",
+    "plot-attention": "draw what models attend to in an utterance",
 }
 
 

@@ -57,7 +57,7 @@ def score(
     """The rates of each unit, bin and model, and their differences.
 
     Args:
-        bins: as `by_length` gives them.
+        bins: utterances by name, as `by_length` gives them.
         samples: of bootstrap and significance test.
         seed: of both; every bin begins with it, so it depends on no other bin.
     """

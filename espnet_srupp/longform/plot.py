@@ -116,9 +116,12 @@ def by_model(cells: list[Cell]) -> dict[str, list[Cell]]:
 
 
 def label_bins(axes: Axes, cells: list[Cell]) -> None:
-    labels = [f"{cell.bin.replace('-', '–')}\nn={cell.utterances}" for cell in cells]
+    labels = []
+    for cell in cells:
+        mean = f"{cell.seconds:.{0 if cell.seconds >= 10 else 1}f} s"
+        labels.append(f"{cell.bin.replace('-', '–')}\n{mean}\nn={cell.utterances}")
     axes.set_xticks(range(len(cells)), labels, fontsize=8)
-    axes.set_xlabel("length of the utterance (s), number of utterances")
+    axes.set_xlabel("utterances by length: mean and number")
 
 
 def style(axes: Axes) -> None:

@@ -19,7 +19,8 @@ class Cell:
 
     Attributes:
         unit: "wer" or "cer".
-        bin: "10-20" is 10 s or more and less than 20 s, "40+" is 40 s or more.
+        bin: "10-20" is 10 s or more and less than 20 s, "40+" is 40 s or more; of
+            several references, which one.
         model: its name.
         recordings, utterances, tokens: of the reference.
         seconds: mean length of the utterances.
@@ -149,7 +150,7 @@ def markdown(scores: Scores) -> str:
 
 def cell_table(cells: list[Cell], unit: str) -> str:
     head = [
-        *("seconds", "mean", "recordings", "utterances"),
+        *("bin", "mean seconds", "recordings", "utterances"),
         *("words" if unit == "wer" else "characters", "model", unit.upper()),
         *("95 % interval", "Sub", "Del", "Ins", "repeated"),
         *("real-time factor", "peak memory"),
@@ -175,7 +176,7 @@ def cell_row(cell: Cell) -> list[str]:
 
 
 def difference_table(differences: list[Difference], unit: str) -> str:
-    head = ["seconds", "models", "difference", "95 % interval", "p"]
+    head = ["bin", "models", "difference", "95 % interval", "p"]
     return rows_of(
         head,
         [

@@ -8,10 +8,13 @@ decoding the utterance, or null where the decoder cannot tell.
 """
 
 import json
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.files import atomic_file
 
 NAME = "longform.jsonl"
 
@@ -23,6 +26,37 @@ class Usage:
     audio_seconds: float
     computing_seconds: float
     peak_bytes: int | None
+
+
+def write(path: Path, used: Mapping[str, Usage]) -> None:
+    """Writes the file."""
+    with atomic_file(path) as file:
+        for utterance, usage in used.items():
+            line = {"utterance": utterance, **asdict(usage)}
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+class PeakMemory:
+    """The largest resident memory of this process since it was made.
+
+    Linux alone can tell, and not in every container.
+    """
+
+    STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+    def __init__(self):
+        try:
+            self.RESET.write_text("5")
+            self.known = True
+        except OSError:
+            self.known = False
+
+    def bytes(self) -> int | None:
+        """None where it is not known."""
+        if not self.known:
+            return None
+        found = re.search(r"VmHWM:\s+(\d+) kB", self.STATUS.read_text())
+        return 1024 * int(found[1])
 
 
 def read(path: Path) -> dict[str, Usage]:

@@ -12,7 +12,7 @@ from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.program import end_as_by_interrupt, exit_code
 
-LAST = 14
+LAST = 15
 LANGUAGE_MODEL = range(6, 10)
 # what the options of asr.sh leave out
 SKIPS = {
@@ -57,6 +57,8 @@ def chosen(given: Options) -> list[int]:
         RecipeError: there is no such stage.
     """
     left_out = set(given.skips)
+    if not given.longform:
+        left_out.add(LAST)
     for name, numbers in SKIPS.items():
         if getattr(given, name):
             left_out |= set(numbers)
@@ -70,6 +72,11 @@ def chosen(given: Options) -> list[int]:
         raise RecipeError(
             "stages 6 to 9 make language models, which this recipe does not have yet: "
             "go on with --stage 10"
+        )
+    if asked[0] == LAST and not given.longform:
+        raise RecipeError(
+            "stage 15 needs --longform, how many utterances to join: give for example "
+            '--longform "1 3 10 30"'
         )
     return [n for n in asked if n not in left_out and n not in LANGUAGE_MODEL]
 

@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,18 @@ from espnet_srupp.recipe.errors import RecipeError
 INPUT_FILES = ("archive", "asr_config", "inference_config", "bpe_train_text")
 # corpora that may lie on disk, by the names of ESPnet's db.sh
 CORPORA = ("LIBRISPEECH", "AISHELL", "TEDLIUM3")
+# options that hold numbers, and the property that reads them
+NUMERIC = {
+    "fs": "rate",
+    "speed_perturb_factors": "speeds",
+    "skip_stages": "skips",
+    "longform": "joined",
+}
+# options that hold words for another program
+ARGUMENTS = (
+    *("asr_args", "inference_args", "python"),
+    *("longform_models", "longform_join_args", "longform_args"),
+)
 METAVARS = {str: "TEXT", int: "N", float: "X", bool: "true|false"}
 USAGE = "run.sh [--option value ...]"
 NOTE = """Options and stages are those of ESPnet's asr.sh. Paths are relative to the
@@ -23,7 +36,8 @@ command was given. Your own data: write data/<set> with wav.scp, text and utt2sp
 --train_set, --valid_set and --test_sets, and begin with --stage 2.
 
 stages: 1 data, 2 speed perturbation, 3 format, 4 filter by length, 5 tokens,
-        10 statistics, 11 training, 12 decoding, 13 scoring, 14 packing"""
+        10 statistics, 11 training, 12 decoding, 13 scoring, 14 packing,
+        15 error rates of utterances joined to long ones (--longform)"""
 
 
 def option(group: str, default: object, meaning: str, *, choices: str = ""):
@@ -107,6 +121,17 @@ class Options:
     inference_nj: int = option("decoding", cores(), "processes for decoding")
     gpu_inference: bool = option("decoding", False, "decode on the GPU")
     score_opts: str = option("decoding", "", "-s: upper and lower case differ")
+    # long recordings
+    longform: str = option("long recordings", "", 'utterances each, e.g. "1 3 10 30"')
+    longform_models: str = option(
+        "long recordings", "", 'other models to compare, "NAME=EXPERIMENT ..."'
+    )
+    longform_join_args: str = option(
+        "long recordings", "", "of longform join, e.g. \"--group '()' --gap 1\""
+    )
+    longform_args: str = option(
+        "long recordings", "", 'of longform transcribe, e.g. "--search prefix"'
+    )
 
     def some(self, *names: str) -> dict[str, object]:
         """A few options by name."""
@@ -137,6 +162,16 @@ class Options:
     def symbols(self) -> list[str]:
         """What BPE keeps whole."""
         return [symbol for symbol in self.bpe_nlsyms.split(",") if symbol]
+
+    @property
+    def joined(self) -> list[int]:
+        """How many utterances to join, the fewest first."""
+        return sorted({int(number) for number in self.longform.split()})
+
+    @property
+    def others(self) -> dict[str, str]:
+        """Folders of the experiments to compare, by name."""
+        return dict(pairs(self.longform_models))
 
     @property
     def speeds(self) -> list[float]:
@@ -217,11 +252,17 @@ def parse(words: Sequence[str], caller: Path) -> Options:
     check(options)
     names = (*INPUT_FILES, *CORPORA)
     given = {n: getattr(options, n) for n in names if getattr(options, n)}
-    return replace(options, **{n: find(n, path, caller) for n, path in given.items()})
+    found = {n: find(n, path, caller) for n, path in given.items()}
+    others = [
+        f"{name}={os.path.relpath(find('longform_models', folder, caller))}"
+        for name, folder in options.others.items()
+    ]
+    found["longform_models"] = shlex.join(others)
+    return replace(options, **found)
 
 
 def find(name: str, path: str, caller: Path) -> str:
-    kind = "folder" if name in CORPORA else "file"
+    kind = "file" if name in INPUT_FILES else "folder"
     for candidate in (Path(path), caller / path):
         if kind == "file" and candidate.is_file():
             return str(candidate)
@@ -243,11 +284,11 @@ def check(options: Options) -> None:
         raise RecipeError("--min_wav_duration must be below --max_wav_duration")
     if options.score_opts not in ("", "-s"):
         raise RecipeError("--score_opts knows only -s (upper and lower case differ)")
-    numeric = {"fs": "rate", "speed_perturb_factors": "speeds", "skip_stages": "skips"}
-    for name, kind in numeric.items():
+    for name, kind in NUMERIC.items():
         numbers(options, name, kind)
-    for name in ("asr_args", "inference_args", "python"):
+    for name in ARGUMENTS:
         quotes(name, getattr(options, name))
+    check_models(options)
 
 
 def check_corpus(options: Options) -> None:
@@ -266,6 +307,25 @@ def check_corpus(options: Options) -> None:
     if options.partial and not options.folder:
         remedy = f"give it with {own}" if options.on_disk else "leave it out"
         raise RecipeError(f"--partial is about a corpus that lies on disk: {remedy}")
+
+
+def check_models(options: Options) -> None:
+    names = []
+    for name, folder in pairs(options.longform_models):
+        if not (re.fullmatch(r"[\w.+-]+", name) and folder):
+            raise RecipeError(
+                f"--longform_models {options.longform_models!r} is not NAME=EXPERIMENT "
+                'with a name of letters and digits: give for example "conformer=exp/x"'
+            )
+        if name in names:
+            raise RecipeError(f"--longform_models has two {name}: name one differently")
+        names.append(name)
+
+
+def pairs(words: str) -> list[tuple[str, str]]:
+    """Reads "a=b c=d"."""
+    split = (word.partition("=") for word in shlex.split(words))
+    return [(name, value) for name, _, value in split]
 
 
 def numbers(options: Options, name: str, kind: str) -> None:

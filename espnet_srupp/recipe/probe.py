@@ -60,19 +60,59 @@ def attentions(model: nn.Module, speech: np.ndarray, ids: np.ndarray) -> dict:
         "text": torch.from_numpy(ids).long()[None],
         "text_lengths": torch.tensor([len(ids)]),
     }
-    found: dict[str, Tensor] = {}
-    for name, module in model.encoder.named_modules():
-        if isinstance(module, SRUppAttention) and module.attention:
-            module.register_forward_pre_hook(recorder(found, f"encoder.{name}"))
-    found |= {name: w[0] for name, w in calculate_all_attentions(model, batch).items()}
+    encoder = watch(model.encoder)
+    found = {name: w[0] for name, w in calculate_all_attentions(model, batch).items()}
+    decoder = {
+        name: weights
+        for name, weights in found.items()
+        if name.startswith("decoder") and "src_attn" in name
+    }
     features, _ = model._extract_feats(batch["speech"], batch["speech_lengths"])
     arrays = {"features": features[0].numpy()}
-    for part, sign in (("encoder", ""), ("decoder", "src_attn")):
-        names = [n for n in found if n.startswith(part) and sign in n]
-        if names:
-            weights = found[max(names, key=order)]
-            arrays[part] = weights.reshape(-1, *weights.shape[-2:]).mean(0).numpy()
+    for part, weights in (("encoder", encoder), ("decoder", decoder)):
+        if weights:
+            arrays[part] = mean_of_heads(weights[last(weights)])
     return arrays
+
+
+def watch(encoder: nn.Module) -> dict[str, Tensor]:
+    """Keeps what an encoder attends to, from now on whenever it runs.
+
+    Args:
+        encoder: SRU++ or one of ESPnet's.
+
+    Returns:
+        The weights (heads, T', T') of each attention by its module's name, once the
+        encoder has run over a single utterance; nothing for one without attention.
+    """
+    found: dict[str, Tensor] = {}
+    for name, module in encoder.named_modules():
+        if isinstance(module, SRUppAttention) and module.attention:
+            module.register_forward_pre_hook(recorder(found, name))
+        elif hasattr(module, "attn"):
+            module.register_forward_hook(keeper(found, name))
+    return found
+
+
+def last(found: dict[str, Tensor]) -> str:
+    """The name of the last layer's attention."""
+    return max(found, key=order)
+
+
+def mean_of_heads(weights: Tensor) -> np.ndarray:
+    """(heads, T, T') or (T, T') -> (T, T')"""
+    return weights.reshape(-1, *weights.shape[-2:]).mean(0).numpy()
+
+
+def keeper(found: dict[str, Tensor], name: str):
+    """A hook that keeps the weights (heads, T, T) of one of ESPnet's attentions."""
+
+    def hook(module: nn.Module, *_: object) -> None:
+        # a layer that calls its attention so is none
+        if isinstance(module.attn, Tensor):
+            found[name] = module.attn[0]
+
+    return hook
 
 
 def recorder(found: dict[str, Tensor], name: str):

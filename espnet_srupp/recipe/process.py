@@ -157,7 +157,8 @@ def last_error(text: str) -> str:
     """The last line that names an error, or else the last line at all."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if EXCEPTION.match(line)]
-    return (errors or lines or [""])[-1].rstrip(".:")
+    # "error: " is how this project's own programs begin their sentence
+    return (errors or lines or [""])[-1].rstrip(".:").removeprefix("error: ")
 
 
 class Tail:

@@ -19,4 +19,5 @@ exec python3 -m espnet_srupp.recipe.asr \
     --asr_speech_fold_length 512 \
     --asr_config conf/train_asr_srupp.yaml \
     --inference_config conf/decode_asr.yaml \
+    --longform_join_args --no-space \
     "$@"

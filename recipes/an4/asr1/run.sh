@@ -18,4 +18,5 @@ exec python3 -m espnet_srupp.recipe.asr \
     --nbpe 30 \
     --asr_config conf/train_asr_srupp.yaml \
     --inference_config conf/decode_asr.yaml \
+    --longform_join_args "--group '()'" \
     "$@"

@@ -17,4 +17,5 @@ exec python3 -m espnet_srupp.recipe.asr \
     --nbpe 100 \
     --asr_config conf/train_asr_srupp.yaml \
     --inference_config conf/decode_asr.yaml \
+    --longform_join_args "--group '()'" \
     "$@"

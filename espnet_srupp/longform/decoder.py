@@ -1,0 +1,111 @@
+"""One recording after the other to its words, by a loaded model."""
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from espnet_srupp.longform import search, waveform
+from espnet_srupp.longform.model import Files, Recogniser, load
+from espnet_srupp.longform.sources import Source
+from espnet_srupp.longform.transcript import Transcript
+from espnet_srupp.longform.usage import PeakMemory, Usage
+from espnet_srupp.longform.words import Clock, Word
+from espnet_srupp.recipe.errors import RecipeError
+
+# encoded frames (T', D), their clock, seconds of audio, and whom to tell the share done
+Search = Callable[[Tensor, Clock, float, Callable[[float], None]], list[Word]]
+
+
+class Decoder:
+    """A model and a search.
+
+    Args:
+        found: files of the model.
+        given: options of `transcribe`.
+
+    Raises:
+        RecipeError: the model or the device cannot do it.
+    """
+
+    def __init__(self, found: Files, given: argparse.Namespace):
+        has_cuda = torch.cuda.is_available()
+        if given.device == "cuda" and not has_cuda:
+            raise RecipeError("--device cuda: torch finds none here, give --device cpu")
+        device = given.device or ("cuda" if has_cuda else "cpu")
+        self.recogniser = load(found, device)
+        make = {"joint": joint, "prefix": prefix, "greedy": greedy}[given.search]
+        self.search: Search = make(self.recogniser, given)
+        # what is compiled or loaded at first use is no part of a recording's time
+        second = np.zeros(self.recogniser.rate, np.float32)
+        with torch.inference_mode():
+            self.recogniser.encode([second])
+
+    def transcribe(
+        self,
+        source: Source,
+        seconds: float,
+        settings: dict,
+        told: Callable[[float], None],
+    ) -> Transcript:
+        """Decodes a recording of so many seconds; `told` hears the share done.
+
+        Raises:
+            RecipeError: its audio is bad, or memory is short.
+        """
+        peak, begun = PeakMemory(), time.perf_counter()
+        try:
+            with torch.inference_mode():
+                samples = waveform.blocks(source, self.recogniser.rate)
+                xs, clock = self.recogniser.encode(samples)
+                words = self.search(xs, clock, seconds, told) if len(xs) else []
+        except (MemoryError, RuntimeError) as error:
+            # torch has no class of its own for it but on a GPU
+            if "memory" not in str(error):
+                raise
+            raise RecipeError(
+                f"{source} of {seconds:.0f} s needs more memory than there is: cut it, "
+                "or take a model whose memory grows linearly, as that of SRU++ does"
+            ) from error
+        used = Usage(seconds, time.perf_counter() - begun, peak.bytes())
+        spelling = self.recogniser.spelling
+        return Transcript(
+            source.name, spelling.text(words), words, spelling.blank, used, settings
+        )
+
+
+def greedy(recogniser: Recogniser, given: argparse.Namespace) -> Search:
+    def words(xs: Tensor, clock: Clock, seconds: float, _: Callable) -> list[Word]:
+        blank = recogniser.espnet.blank_id
+        tokens = search.greedy(recogniser.log_probs(xs), blank)
+        return recogniser.spelling.words(tokens, clock, seconds)
+
+    return words
+
+
+def prefix(recogniser: Recogniser, given: argparse.Namespace) -> Search:
+    def words(xs: Tensor, clock: Clock, seconds: float, _: Callable) -> list[Word]:
+        blank = recogniser.espnet.blank_id
+        tokens = search.prefix(recogniser.log_probs(xs), blank, given.beam_size)
+        return recogniser.spelling.words(tokens, clock, seconds)
+
+    return words
+
+
+def joint(recogniser: Recogniser, given: argparse.Namespace) -> Search:
+    # seconds to import
+    from espnet_srupp.longform import windows
+
+    model = recogniser.espnet
+    if model.decoder is None or model.use_transducer_decoder:
+        raise RecipeError(
+            f"{given.model} has no decoder with attention, which --search joint needs: "
+            "give --search prefix"
+        )
+    beams = windows.beam_search(model, given.beam_size, given.ctc_weight)
+    return windows.Joint(
+        model, beams, recogniser.spelling, given.window, given.overlap
+    ).words

@@ -1,0 +1,232 @@
+"""A trained model of ESPnet, from its folder or archive to log-probabilities by CTC."""
+
+import argparse
+import math
+import pickle
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+# before all of ESPnet: it spares its import a look into the network
+import espnet_srupp.run  # noqa: F401
+from espnet_srupp.compat import TooShortUttError
+from espnet_srupp.longform.features import TILE, features, length
+from espnet_srupp.longform.words import Clock, Spelling
+from espnet_srupp.recipe import config as yaml_file
+from espnet_srupp.recipe.download import unpack
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.subsampling import CONVOLUTIONS, output_length, shortest_input
+from espnet_srupp.task import ASRTask
+
+CHECKPOINT = "valid.acc.ave.pth"
+ROWS = 2**22  # log-probabilities that exist at once
+# what a config may say, that all is done in tiles or by the encoder
+KNOWN = {
+    "model": ("espnet",),
+    "input_size": (None,),
+    "frontend": ("default",),
+    "normalize": ("global_mvn", "utterance_mvn", None),
+    "preencoder": (None,),
+    "postencoder": (None,),
+    "token_type": ("bpe", "char", "word"),
+}
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where a model lies; the folder is that of config.yaml."""
+
+    config: Path
+    checkpoint: Path
+    archived: bool
+
+
+@contextmanager
+def files(path: Path, checkpoint: str | None) -> Iterator[Files]:
+    """Finds a model's files; those of an archive are there as long as the context.
+
+    Args:
+        path: an experiment's folder, or what `espnet2.bin.pack` made of one.
+        checkpoint: a file in the folder; None is CHECKPOINT, or the one packed.
+
+    Raises:
+        RecipeError: a file is missing, or the archive is not a packed model.
+    """
+    if path.is_dir():
+        chosen = path / (checkpoint or CHECKPOINT)
+        yield present(Files(path / "config.yaml", chosen, False))
+        return
+    if not path.exists():
+        raise RecipeError(f"{path} is missing: give an experiment's folder or a zip")
+    with tempfile.TemporaryDirectory() as folder:
+        unpack(path, Path(folder))
+        try:
+            meta = yaml_file.load(f"{folder}/meta.yaml")
+            config = Path(folder, meta["yaml_files"]["asr_train_config"])
+            packed = Path(folder, meta["files"]["asr_model_file"])
+        except (FileNotFoundError, KeyError, TypeError) as error:
+            raise RecipeError(
+                f"{path} is no model that ESPnet packed: make it again with stage 14"
+            ) from error
+        chosen = config.parent / checkpoint if checkpoint else packed
+        yield present(Files(config, chosen, True))
+
+
+def present(found: Files) -> Files:
+    for path in (found.config, found.checkpoint):
+        if not path.is_file():
+            raise RecipeError(
+                f"{path} is missing: give the folder of an experiment that is trained, "
+                "or another --checkpoint"
+            )
+    return found
+
+
+@dataclass(frozen=True)
+class Recogniser:
+    """A model that is ready to decode.
+
+    Attributes:
+        espnet: ESPnetASRModel in evaluation mode.
+        rate: of the audio in Hz.
+        input_layer: of the encoder, by ESPnet's names.
+        spelling: how tokens make words.
+    """
+
+    espnet: nn.Module
+    rate: int
+    input_layer: str | None
+    spelling: Spelling
+
+    def encode(
+        self, blocks: Iterable[np.ndarray], tile: int = TILE
+    ) -> tuple[Tensor, Clock]:
+        """Encodes samples (N,) that come in blocks, all in one pass of the encoder.
+
+        Returns:
+            The encoder's output (T', D) and where its frames lie in time; T' is 0 where
+            there are too few samples for a frame.
+        """
+        model = self.espnet
+        xs = features(model.frontend, model.normalize, blocks, tile)
+        T = len(xs)
+        try:
+            xs = self.encoder(xs) if T else xs[:0]
+        except TooShortUttError:
+            xs = xs[:0]
+        return xs, self.clock(T, len(xs))
+
+    def encoder(self, xs: Tensor) -> Tensor:
+        """(T, D) -> (T', D')"""
+        encoder = self.espnet.encoder
+        uses_ctc = ("interctc_use_conditioning", "ctc_trim")
+        kwargs = {}
+        if any(getattr(encoder, name, False) for name in uses_ctc):
+            kwargs["ctc"] = self.espnet.ctc
+        xs, olens, _ = encoder(xs[None], length(xs), **kwargs)
+        # with an intermediate CTC, its outputs come along
+        xs = xs[0] if isinstance(xs, tuple) else xs
+        return xs[0, : olens[0]]
+
+    def clock(self, T: int, frames: int) -> Clock:
+        """Where the encoder's `frames` of `T` features lie.
+
+        Convolutions tell which features a frame is made of. Elsewhere frames are spread
+        evenly over the features.
+        """
+        stride = width = T / max(1, frames)
+        if frames and frames == output_length(T, self.input_layer):
+            width = shortest_input(self.input_layer)
+            strides = (s for _, s in CONVOLUTIONS.get(self.input_layer, ()))
+            stride = math.prod(strides)
+        stft = self.espnet.frontend.stft
+        middle = 0 if stft.center else stft.n_fft / 2
+        hop = stft.hop_length / self.rate
+        first = ((width - 1) - stride) / 2 * hop + middle / self.rate
+        return Clock(first, stride * hop)
+
+    def log_probs(self, xs: Tensor) -> Iterator[Tensor]:
+        """CTC's log-probabilities (rows, vocabulary) of encoded frames, in tiles."""
+        rows = max(1, ROWS // len(self.espnet.token_list))
+        for tile in xs.split(rows):
+            yield self.espnet.ctc.log_softmax(tile[None])[0]
+
+
+def load(found: Files, device: str) -> Recogniser:
+    """Builds a model and loads its parameters.
+
+    Raises:
+        RecipeError: it has parts that need the whole recording at once or no CTC, or
+            files do not fit each other.
+    """
+    config = yaml_file.load(str(found.config))
+    check(config, found.config)
+    model = build(config, found)
+    if model.ctc is None:
+        raise RecipeError(f"{found.config}: the model has no CTC: choose another one")
+    try:
+        # a checkpoint of strangers may hold code: only numbers are read
+        state = torch.load(found.checkpoint, map_location="cpu", weights_only=True)
+        model.load_state_dict(state)
+    except (RuntimeError, EOFError, TypeError, pickle.UnpicklingError) as error:
+        reason = " ".join(" ".join(str(error).splitlines()[:2]).split())
+        raise RecipeError(
+            f"{found.checkpoint} is not a checkpoint of {found.config} ({reason}): "
+            "give the right one with --checkpoint"
+        ) from error
+    model.to(device).eval()
+    marks = (model.sos, model.eos)
+    spelling = Spelling(config["token_type"], model.token_list, marks)
+    input_layer = config.get("encoder_conf", {}).get("input_layer", "conv2d")
+    rate = model.frontend.logmel.mel_options["sr"]
+    return Recogniser(model, rate, input_layer, spelling)
+
+
+def check(config: dict, path: Path) -> None:
+    for key, known in KNOWN.items():
+        value = config.get(key, known[0])
+        if value not in known:
+            raise RecipeError(
+                f"{path}: the model has {key}: {value}, which is not known how to run "
+                f"on hours of audio: only {', '.join(map(str, known))} can be"
+            )
+    if not (config.get("frontend_conf") or {}).get("apply_stft", True):
+        raise RecipeError(f"{path}: the frontend has no STFT: choose another model")
+
+
+def build(config: dict, found: Files) -> nn.Module:
+    given: dict[str, Any] = config | {"init": None}
+    if config.get("normalize") == "global_mvn":
+        conf = config["normalize_conf"]
+        stats = located(conf["stats_file"], found)
+        given["normalize_conf"] = conf | {"stats_file": stats}
+    if isinstance(config.get("token_list"), str):
+        given["token_list"] = located(config["token_list"], found)
+    try:
+        return ASRTask.build_model(argparse.Namespace(**given))
+    except (TypeError, ValueError, KeyError, AttributeError, AssertionError) as error:
+        raise RecipeError(
+            f"{found.config} is not of a model that this ESPnet can build ({error}): "
+            "use the version that trained it"
+        ) from error
+
+
+def located(path: str, found: Files) -> str:
+    """Finds a file that a config names as seen from its recipe's folder."""
+    near = [folder / path for folder in found.config.resolve().parents]
+    # an archive has its own, whatever lies where the command is given
+    candidates = near if found.archived else [Path(path), *near]
+    for candidate in candidates:
+        if candidate.is_file():
+            return str(candidate)
+    raise RecipeError(
+        f"{path}, which {found.config} names, is missing: give the command in the "
+        "recipe's folder, or the packed model"
+    )

@@ -1,0 +1,101 @@
+"""Decoded sets: a reference, and what each model made of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from espnet_srupp.longform.groups import shortened
+from espnet_srupp.recipe import scoring
+from espnet_srupp.recipe.datadir import DataDir
+from espnet_srupp.recipe.errors import RecipeError
+
+
+@dataclass(frozen=True)
+class Set:
+    """A data directory, and the `text` that each model made of it, by its name."""
+
+    reference: Path
+    models: dict[str, Path]
+
+
+def read(words: list[str]) -> list[Set]:
+    """Reads REFERENCE MODEL=RESULTS ..., once or several times.
+
+    Raises:
+        RecipeError: results are missing, or are not of the same models; references
+            share the name of their folder.
+    """
+    split: list[list[str]] = []
+    for word in words:
+        if not split or "=" not in word:
+            split.append([])
+        split[-1].append(word)
+    for reference, *models in split:
+        if not models:
+            raise RecipeError(
+                f"no MODEL=RESULTS follows {reference}: give for example srupp=DIR"
+            )
+    sets = [Set(Path(first), read_models(models)) for first, *models in split]
+    first = sets[0]
+    for number, each in enumerate(sets):
+        if each.reference.name in (other.reference.name for other in sets[:number]):
+            raise RecipeError(
+                f"two references are called {each.reference.name}, which names the "
+                "bin: rename a folder"
+            )
+        if each.models.keys() != first.models.keys():
+            raise RecipeError(
+                f"{each.reference} has results of {', '.join(each.models)}, and "
+                f"{first.reference} of {', '.join(first.models)}: give those of the "
+                "same models"
+            )
+    return sets
+
+
+def read_models(words: list[str]) -> dict[str, Path]:
+    """Reads MODEL=RESULTS; of a folder the file `text` inside."""
+    models: dict[str, Path] = {}
+    for word in words:
+        name, equals, path = word.partition("=")
+        if not (name and equals and path):
+            raise RecipeError(
+                f"'{word}' is not MODEL=RESULTS: give for example srupp=DIR"
+            )
+        if name in models:
+            raise RecipeError(f"the model {name} is there twice: name one differently")
+        models[name] = Path(path) / "text" if Path(path).is_dir() else Path(path)
+        if not models[name].is_file():
+            raise RecipeError(
+                f"{models[name]} is missing: give a file of results for {name}, or the "
+                "folder that holds its text"
+            )
+    return models
+
+
+def read_texts(path: Path) -> dict[str, str]:
+    """Reads hypotheses; a file without any is legal."""
+    try:
+        texts = scoring.read_hypotheses(path)
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path} is not UTF-8: convert it with iconv") from error
+    # what an empty file is read as
+    return {utterance: text for utterance, text in texts.items() if utterance}
+
+
+def left_out(
+    data: DataDir, given: Set, texts: dict[str, dict[str, str]]
+) -> Iterator[str]:
+    """A sentence on what each model lacks and has too much."""
+    own = given.reference / "text"
+    for model, found in texts.items():
+        path = given.models[model]
+        if missing := sorted(data.text.keys() - found.keys()):
+            yield (
+                f"{shortened(missing)} not in {path}: left out for all models, decode "
+                "again to score them"
+            )
+        if unknown := sorted(found.keys() - data.text.keys()):
+            yield (
+                f"{shortened(unknown)} in {path} and not in {own}: left out, check "
+                "that both are the same set"
+            )

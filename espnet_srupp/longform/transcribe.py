@@ -1,0 +1,238 @@
+"""Transcribes recordings of any length, hours included, in one exact pass.
+
+MODEL is an ESPnet ASR model with CTC and any encoder. Frontend, normalisation and CTC
+run on tiles of time, and the encoder over the whole recording, so that with SRU++ time
+and memory grow linearly. AUDIO are sound files of any format and rate, or data
+directories (wav.scp, perhaps segments).
+
+--search greedy and prefix are by CTC alone, over the whole recording. joint is ESPnet's
+joint decoding by CTC and attention, in overlapping windows.
+
+Without --out the text goes to standard output, "name text" a line. --out DIR gets text,
+longform.jsonl (speed and memory, for `score`), and for each recording NAME.json (words
+with times) and NAME.srt; a recording whose result is there is not decoded again.
+"""
+
+import argparse
+import io
+import logging
+import math
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from tqdm import tqdm
+
+import espnet_srupp
+from espnet_srupp.longform import sources, transcript, usage, waveform
+from espnet_srupp.longform.lengths import limited
+from espnet_srupp.longform.sources import Source
+from espnet_srupp.longform.transcript import Transcript
+from espnet_srupp.recipe.download import checksum
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.files import atomic_file
+from espnet_srupp.recipe.progress import Progress
+
+# options that a search depends on
+OPTIONS = {
+    "greedy": (),
+    "prefix": ("beam_size",),
+    "joint": ("beam_size", "ctc_weight", "window", "overlap"),
+}
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """The command line of `transcribe`."""
+    add = parser.add_argument
+    add("model", metavar="MODEL", type=Path, help="experiment's folder or packed zip")
+    add("audio", metavar="AUDIO", nargs="+", help="sound file or data directory")
+    add("--out", metavar="DIR", type=Path, help="where results go")
+    add("--search", choices=OPTIONS, default="greedy", help="default: %(default)s")
+    add(
+        "--checkpoint",
+        metavar="FILE",
+        help="of the experiment (default: valid.acc.ave.pth, or the one packed)",
+    )
+    add(
+        "--beam-size",
+        metavar="N",
+        type=int,
+        default=10,
+        help="of prefix and joint (default: %(default)s)",
+    )
+    add(
+        "--ctc-weight",
+        metavar="W",
+        type=float,
+        default=0.3,
+        help="of joint (default: %(default)s)",
+    )
+    add(
+        "--window",
+        metavar="SECONDS",
+        type=float,
+        default=20.0,
+        help="of joint: what the decoder attends to at once (default: %(default)s)",
+    )
+    add(
+        "--overlap",
+        metavar="SECONDS",
+        type=float,
+        default=4.0,
+        help="of joint: how far windows overlap (default: %(default)s)",
+    )
+    add("--device", choices=["cpu", "cuda"], help="default: cuda where there is one")
+    add("--force", action="store_true", help="decode again what is there")
+
+
+def run(given: argparse.Namespace) -> None:
+    """Transcribes as the command line says.
+
+    Raises:
+        RecipeError: an option or the model is bad; or, once all else is done, with a
+            sentence for each recording that could not be.
+    """
+    check(given)
+    problems: list[str] = []
+    lengths = measured(sources.find(given.audio, problems), problems)
+    if lengths:
+        # the text alone goes to standard output, also where progress is told by lines
+        printed = sys.stdout
+        with redirect_stdout(sys.stderr):
+            made = transcribe(given, lengths, problems, printed)
+        if given.out is not None:
+            write(made, given.out)
+    if problems:
+        raise RecipeError(*limited(problems))
+
+
+def check(given: argparse.Namespace) -> None:
+    if given.beam_size < 1:
+        raise RecipeError(f"--beam-size {given.beam_size} is not 1 or more: correct it")
+    if not 0 <= given.ctc_weight <= 1:
+        raise RecipeError(
+            f"--ctc-weight {given.ctc_weight} is not from 0 to 1: correct it"
+        )
+    if not 1 <= given.window < math.inf:
+        raise RecipeError(f"--window {given.window} is not 1 s or more: correct it")
+    if not 0 <= given.overlap <= given.window / 2:
+        raise RecipeError(
+            f"--overlap {given.overlap} is not from 0 s to half of --window "
+            f"{given.window}: correct it"
+        )
+
+
+def measured(found: list[Source], problems: list[str]) -> dict[Source, float]:
+    """Seconds of each that can be read; adds to `problems` what cannot."""
+    lengths = {}
+    for source in found:
+        try:
+            lengths[source] = waveform.seconds(source)
+        except (RecipeError, OSError) as error:
+            problems.append(str(error))
+    return lengths
+
+
+def transcribe(
+    given: argparse.Namespace,
+    lengths: dict[Source, float],
+    problems: list[str],
+    printed: IO,
+) -> list[Transcript]:
+    """Decodes what is not there yet, and adds to `problems` what cannot be.
+
+    Args:
+        given: the command line.
+        lengths: seconds of each recording.
+        problems: gets a sentence for each recording that is bad.
+        printed: gets the text, if there is no --out.
+
+    Returns:
+        All that is there then, in order.
+    """
+    with quiet():
+        # seconds to import: after whatever can be told without it
+        from espnet_srupp.longform import decoder as decoding
+        from espnet_srupp.longform import model
+
+    done: dict[Source, Transcript] = {}
+    total = math.ceil(sum(lengths.values()))
+    with (
+        model.files(given.model, given.checkpoint) as found,
+        Progress("transcribing", total, "s") as progress,
+    ):
+        settings = settings_of(given, found.config, found.checkpoint)
+        wanted = {source: settings | source.state() for source in lengths}
+        if given.out is not None and not given.force:
+            done = there(given.out, wanted)
+        if len(done) < len(lengths):
+            with quiet():
+                decoder = decoding.Decoder(found, given)
+        passed = 0.0
+        for source, seconds in lengths.items():
+            try:
+                if source not in done:
+                    told = partial(tell, progress, passed, seconds)
+                    made = decoder.transcribe(source, seconds, wanted[source], told)
+                    keep(made, given.out, printed)
+                    done[source] = made
+            except RecipeError as error:
+                problems.append(str(error))
+            passed += seconds
+            tell(progress, passed)
+    return [done[source] for source in lengths if source in done]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps what ESPnet says of optional modules and of torch's future to itself."""
+    logging.disable(logging.WARNING)
+    try:
+        with redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def tell(
+    progress: Progress, passed: float, seconds: float = 0.0, share: float = 0.0
+) -> None:
+    """Tells that a share of so many seconds is done, after those passed before."""
+    progress.update(int(passed + share * seconds))
+
+
+def settings_of(given: argparse.Namespace, config: Path, checkpoint: Path) -> dict:
+    """What a result depends on, but for the audio."""
+    return {
+        "version": espnet_srupp.__version__,
+        "config": checksum(config),
+        "checkpoint": checksum(checkpoint),
+        **{name: getattr(given, name) for name in ("search", *OPTIONS[given.search])},
+    }
+
+
+def there(out: Path, wanted: dict[Source, dict]) -> dict[Source, Transcript]:
+    """What an earlier run has made."""
+    read = {s: transcript.read(out, s.name, settings) for s, settings in wanted.items()}
+    return {source: made for source, made in read.items() if made is not None}
+
+
+def keep(made: Transcript, out: Path | None, printed: IO) -> None:
+    if out is None:
+        # past the progress bar
+        tqdm.write(made.line, file=printed)
+        printed.flush()
+    else:
+        transcript.write(made, out)
+
+
+def write(made: list[Transcript], out: Path) -> None:
+    """Writes the files that tell of all recordings."""
+    with atomic_file(out / "text") as file:
+        file.writelines(f"{item.line}\n" for item in made)
+    usage.write(out / usage.NAME, {item.name: item.usage for item in made})

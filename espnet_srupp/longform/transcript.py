@@ -1,0 +1,105 @@
+"""What was heard in a recording, and its files: NAME.json and NAME.srt."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from espnet_srupp.longform.usage import Usage
+from espnet_srupp.longform.words import Word
+from espnet_srupp.recipe.files import atomic_file
+
+# a cue ends at a pause of so many seconds, and before it gets longer than this
+PAUSE, LONGEST, WIDEST = 1.0, 7.0, 80
+SHORTEST = 1.0  # seconds that a cue stays if there is room for it
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """A recording's text.
+
+    Attributes:
+        name: of the recording.
+        text: of one line, perhaps empty.
+        words: in the order of time.
+        blank: what stands between words.
+        usage: what decoding took.
+        settings: what the result depends on: audio, model, options.
+    """
+
+    name: str
+    text: str
+    words: list[Word]
+    blank: str
+    usage: Usage
+    settings: dict
+
+    @property
+    def line(self) -> str:
+        """As ESPnet's files called `text` have it."""
+        return f"{self.name} {self.text}".rstrip()
+
+
+def write(transcript: Transcript, directory: Path) -> None:
+    """Writes NAME.srt, and then NAME.json, which tells that both are there."""
+    with atomic_file(directory / f"{transcript.name}.srt") as file:
+        file.write(subtitles(transcript.words, transcript.blank))
+    with atomic_file(directory / f"{transcript.name}.json") as file:
+        given = asdict(transcript)
+        for word in given["words"]:
+            word |= {name: round(word[name], 3) for name in ("start", "end")}
+        json.dump(given, file, indent=1, ensure_ascii=False)
+        file.write("\n")
+
+
+def read(directory: Path, name: str, settings: dict) -> Transcript | None:
+    """What `write` wrote, if it is there and of these settings."""
+    try:
+        given = json.loads((directory / f"{name}.json").read_text("utf-8"))
+        words = [Word(**word) for word in given.pop("words")]
+        usage = Usage(**given.pop("usage"))
+        found = Transcript(words=words, usage=usage, **given)
+    except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
+        # nothing, or a file of something else: it is made again
+        return None
+    return found if (found.name, found.settings) == (name, settings) else None
+
+
+def subtitles(words: Sequence[Word], blank: str) -> str:
+    """SubRip's format."""
+    cues = list(grouped(words, len(blank)))
+    parts = []
+    for number, cue in enumerate(cues, 1):
+        start, end = cue[0].start, max(cue[-1].end, cue[0].start + SHORTEST)
+        if number < len(cues):
+            end = min(end, cues[number][0].start)
+        text = blank.join(word.text for word in cue)
+        parts.append(f"{number}\n{time(start)} --> {time(end)}\n{text}\n")
+    return "\n".join(parts)
+
+
+def grouped(words: Sequence[Word], between: int) -> Iterator[list[Word]]:
+    """Words of each cue; `between` characters stand between words."""
+    cue: list[Word] = []
+    width = 0
+    for word in words:
+        more = width + between + len(word.text)
+        if cue and (
+            word.start - cue[-1].end >= PAUSE
+            or word.end - cue[0].start > LONGEST
+            or more > WIDEST
+        ):
+            yield cue
+            cue, more = [], len(word.text)
+        cue.append(word)
+        width = more
+    if cue:
+        yield cue
+
+
+def time(seconds: float) -> str:
+    """3723.5 as 01:02:03,500."""
+    minutes, milliseconds = divmod(round(1000 * seconds), 60_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds, milliseconds = divmod(milliseconds, 1000)
+    return f"{hours:02}:{minutes:02}:{seconds:02},{milliseconds:03}"

@@ -1,0 +1,95 @@
+"""Samples of recordings of any length: mono, at a model's rate, block by block."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import soxr
+
+from espnet_srupp.longform.sources import Source
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.sound import missing_bytes
+
+BLOCK = 2**18  # samples of each channel that are read at once
+AGAIN = "fetch or make the file again, or leave it out"
+
+
+def seconds(source: Source) -> float:
+    """How long it is by the header of its file.
+
+    Raises:
+        RecipeError: the file is missing, of no known format, empty or shorter than it
+            says, or ends before the segment does.
+    """
+    with opened(source) as file:
+        if missing_bytes(source.path):
+            raise RecipeError(f"{source} is truncated: {AGAIN}")
+        begin, end = limits(source, file)
+        if not file.frames:
+            raise RecipeError(f"{source} holds no samples: {AGAIN}")
+        if not begin < end <= file.frames:
+            raise RecipeError(
+                f"{source.path} ends at {file.frames / file.samplerate:.3f} s, before "
+                f"the end of the segment {source.name} at {source.end} s: correct the "
+                "segments file"
+            )
+        return (end - begin) / file.samplerate
+
+
+def blocks(source: Source, rate: int) -> Iterator[np.ndarray]:
+    """Reads samples (N,), float32 in [-1, 1), channels mixed down, resampled to `rate`.
+
+    Raises:
+        RecipeError: the file breaks off before its end, or samples are no numbers.
+    """
+    with opened(source) as file:
+        begin, end = limits(source, file)
+        resampler = soxr.ResampleStream(file.samplerate, rate, 1, "float32")
+        for block in mono(source, file, begin, end):
+            same = file.samplerate == rate
+            yield block if same else resampler.resample_chunk(block)
+        if file.samplerate != rate:
+            yield resampler.resample_chunk(np.zeros(0, np.float32), last=True)
+
+
+def mono(
+    source: Source, file: soundfile.SoundFile, begin: int, end: int
+) -> Iterator[np.ndarray]:
+    try:
+        file.seek(begin)
+        while begin < end:
+            block = file.read(min(BLOCK, end - begin), "float32", always_2d=True)
+            if not len(block):
+                raise RecipeError(
+                    f"{source} is truncated, it breaks off at "
+                    f"{begin / file.samplerate:.1f} s: {AGAIN}"
+                )
+            if not np.isfinite(block).all():
+                raise RecipeError(
+                    f"{source} holds samples that are not numbers: {AGAIN}"
+                )
+            begin += len(block)
+            yield block.mean(1)
+    except soundfile.LibsndfileError as error:
+        raise RecipeError(
+            f"{source} is corrupt at about {begin / file.samplerate:.1f} s "
+            f"({error.error_string}): {AGAIN}"
+        ) from error
+
+
+def opened(source: Source) -> soundfile.SoundFile:
+    try:
+        return soundfile.SoundFile(source.path)
+    except soundfile.LibsndfileError as error:
+        if not Path(source.path).is_file():
+            raise RecipeError(f"{source} is missing: correct the path") from error
+        raise RecipeError(
+            f"{source} is corrupt or no sound file ({error.error_string}): {AGAIN}"
+        ) from error
+
+
+def limits(source: Source, file: soundfile.SoundFile) -> tuple[int, int]:
+    """First sample and the one after the last, at the file's own rate."""
+    end = file.frames if source.end is None else round(source.end * file.samplerate)
+    return round(source.start * file.samplerate), end

@@ -1,0 +1,158 @@
+"""Stage 15: error rates of joined utterances, by how many are joined.
+
+Each piece is done by a command of espnet_srupp.longform, run as a program.
+"""
+
+import csv
+import re
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from espnet_srupp.recipe import config, process
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.process import Job, Tail
+from espnet_srupp.recipe.stage import say
+
+# what `transcribe`, `score` and `plot` leave
+RESULTS = ("text", "longform.jsonl")
+SCORES = ("scores.md", "scores.json", "scores.csv", "differences.csv")
+UNITS = ("wer", "cer")
+PICTURES = tuple(
+    f"{unit}_{name}.{suffix}"
+    for unit in UNITS
+    for name in ("by_length", "errors")
+    for suffix in ("png", "svg")
+)
+# how recipe.progress tells of a tenth of the way
+PROGRESS = re.compile(r"  .+: [\d.]+/[\d.]+ \w+")
+OURS = shlex.quote(sys.executable)
+
+
+def models(options: Options, names: Layout) -> dict[str, Path]:
+    """The experiments to compare, by the names that table and pictures show.
+
+    This one comes first and is called as its encoder, unless --longform_models has it.
+
+    Raises:
+        RecipeError: this one is not trained, or another has its name.
+    """
+    others = {name: Path(folder) for name, folder in options.others.items()}
+    if names.exp.resolve() in (folder.resolve() for folder in others.values()):
+        return others
+    settings = names.exp / "config.yaml"
+    if not settings.is_file():
+        raise RecipeError(f"{settings} is not there: train the model with --stage 11")
+    name = config.load(str(settings)).get("encoder", "rnn")
+    if name in others:
+        raise RecipeError(
+            f"--longform_models has a {name} as well: name both there, "
+            f'"{name}={names.exp} other={others[name]}"'
+        )
+    return {name: names.exp} | others
+
+
+def joined(source: Path, number: int) -> Path:
+    """The data directory of recordings of so many utterances each."""
+    return source.with_name(f"{source.name}_long") / f"{number}x"
+
+
+def join(options: Options, source: Path, number: int) -> None:
+    """Joins the utterances of a test set.
+
+    Raises:
+        RecipeError: `join` failed, or no recording has so many utterances.
+    """
+    target = joined(source, number)
+    words = [
+        *("join", str(source), str(target), "--num-utts", str(number)),
+        *("--nj", str(options.nj), *shlex.split(options.longform_join_args)),
+    ]
+    run(words, target.with_name(f"{target.name}.log"))
+    with open(target / "provenance.csv", encoding="utf-8", newline="") as file:
+        most = max(Counter(row["recording"] for row in csv.DictReader(file)).values())
+    if most < number:
+        raise RecipeError(
+            f"{source} has no {number} utterances that belong together, but {most}: "
+            "leave that out of --longform, or join what does not belong together by "
+            "--longform_join_args \"--group '()'\""
+        )
+
+
+def transcribe(options: Options, exp: Path, reference: Path, target: Path) -> None:
+    """Lets the model of an experiment transcribe joined utterances.
+
+    What an interrupted run has transcribed is not done again.
+
+    Args:
+        options: of the recipe.
+        exp: the experiment.
+        reference: what `join` made.
+        target: the folder for the results.
+
+    Raises:
+        RecipeError: `transcribe` failed.
+    """
+    words = [
+        *("transcribe", str(exp), str(reference), "--out", str(target)),
+        *("--checkpoint", options.inference_asr_model),
+        *("--device", "cuda" if options.gpu_inference else "cpu"),
+        *(["--force"] if options.force else []),
+        *shlex.split(options.longform_args),
+    ]
+    say("  ESPnet is starting")
+    log = target.with_name(f"{target.name}.log")
+    # what an earlier one told is no progress
+    log.unlink(missing_ok=True)
+    tail = Tail(log)
+    run(words, log, options.python, lambda: show(tail))
+
+
+def score(options: Options, results: dict[Path, dict[str, Path]], target: Path) -> None:
+    """Scores each reference's results by model, into one table.
+
+    Raises:
+        RecipeError: `score` failed, or found that results are missing.
+    """
+    words = ["score", "--out", str(target), "--nj", str(options.nj)]
+    words += ["--case"] if options.score_opts == "-s" else []
+    for reference, found in results.items():
+        words.append(str(reference))
+        words += [f"{name}={path}" for name, path in found.items()]
+    run(words, target / "score.log")
+
+
+def draw(target: Path) -> None:
+    """Draws what `score` has written to a folder."""
+    for unit in UNITS:
+        words = ["plot", str(target / "scores.json"), "--out", str(target)]
+        run([*words, "--unit", unit], target / "plot.log")
+
+
+def run(
+    words: Sequence[str],
+    log: Path,
+    python: str = OURS,
+    watch: Callable[[], None] = lambda: None,
+) -> None:
+    """Runs a command of espnet_srupp.longform."""
+    # by the full name, as espnet_srupp.run looks for a module with a main()
+    job = Job(["-m", "espnet_srupp.longform.__main__", *words], log)
+    process.run([job], python, watch)
+
+
+def show(tail: Tail) -> None:
+    """Shows what a program tells of its progress."""
+    for line in tail.lines():
+        if PROGRESS.fullmatch(line):
+            print(line, flush=True)
+
+
+def table(path: Path, unit: str) -> str:
+    """The part of scores.md on error rates by words or by characters."""
+    _, _, rest = path.read_text("utf-8").partition(f"## {unit.upper()}\n\n")
+    return rest.partition("\n## ")[0]

@@ -1,0 +1,252 @@
+"""A model encodes as ESPnet does, however tiles are cut; what cannot be is refused."""
+
+import argparse
+import shutil
+import zipfile
+from contextlib import redirect_stdout
+from io import StringIO
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from espnet2.main_funcs.pack_funcs import pack
+
+import espnet_srupp.run  # noqa: F401
+from espnet_srupp.longform import model
+from espnet_srupp.longform.model import files, load
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.task import ASRTask
+
+RATE = 4000
+ENCODERS = {
+    "srupp": {"hidden_size": 16, "attention_size": 8, "num_blocks": 2, "embed_size": 8},
+    "conformer": {"attention_heads": 2, "linear_units": 8, "num_blocks": 1},
+    "rnn": {"num_layers": 1, "hidden_size": 8},
+}
+ENCODERS["interctc"] = ENCODERS["srupp"] | {
+    "interctc_layer_idx": [1],
+    "interctc_use_conditioning": True,
+}
+CONFIG = {
+    "token_list": ["<blank>", "<unk>", "▁A", "▁", "B", "C", "<sos/eos>"],
+    "token_type": "bpe",
+    "bpemodel": None,
+    "input_size": None,
+    "frontend": "default",
+    "frontend_conf": {"fs": "4k", "n_fft": 64, "hop_length": 20, "n_mels": 16},
+    "specaug": None,
+    "normalize": "global_mvn",
+    "normalize_conf": {"stats_file": "exp/stats/train/feats_stats.npz"},
+    "preencoder": None,
+    "postencoder": None,
+    "decoder": "transformer",
+    "decoder_conf": {"attention_heads": 2, "linear_units": 8, "num_blocks": 1},
+    "ctc_conf": {},
+    "joint_net_conf": None,
+    "model": "espnet",
+    "model_conf": {"ctc_weight": 0.5},
+    "init": None,
+}
+
+
+def config_of(encoder, **changes):
+    conf = {"output_size": 8, **ENCODERS[encoder]}
+    name = "srupp" if encoder == "interctc" else encoder
+    return CONFIG | {"encoder": name, "encoder_conf": conf} | changes
+
+
+def make(recipe, encoder="srupp", **changes):
+    """An experiment with random parameters in a recipe's folder."""
+    exp = recipe / "exp" / f"asr_{encoder}"
+    exp.mkdir(parents=True, exist_ok=True)
+    stats = recipe / "exp" / "stats" / "train" / "feats_stats.npz"
+    stats.parent.mkdir(parents=True, exist_ok=True)
+    moments = {"count": 9, "sum": np.arange(16.0), "sum_square": np.full(16, 99.0)}
+    np.savez(stats, **moments)
+    config = config_of(encoder, **changes)
+    (exp / "config.yaml").write_text(yaml.safe_dump(config))
+    conf = dict(config["normalize_conf"])
+    if config["normalize"] == "global_mvn":
+        conf["stats_file"] = str(stats)
+    torch.manual_seed(1)
+    made = ASRTask.build_model(argparse.Namespace(**config | {"normalize_conf": conf}))
+    torch.save(made.state_dict(), exp / "valid.acc.ave.pth")
+    return exp
+
+
+def noise(samples):
+    return np.random.default_rng(0).uniform(-1, 1, samples).astype(np.float32)
+
+
+def loaded(exp, checkpoint=None):
+    with files(exp, checkpoint) as found:
+        return load(found, "cpu")
+
+
+def cut(samples, size):
+    return [samples[i : i + size] for i in range(0, len(samples), size)]
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("tile", [3, 50, 1000])
+def test_encoded_as_by_espnet(tmp_path, encoder, tile):
+    recogniser = loaded(make(tmp_path, encoder))
+    samples = noise(8000)
+    with torch.inference_mode():
+        expected, lengths = recogniser.espnet.encode(
+            torch.from_numpy(samples)[None], torch.tensor([len(samples)])
+        )
+        # of a model with an intermediate CTC
+        expected = expected[0] if isinstance(expected, tuple) else expected
+        xs, _ = recogniser.encode(cut(samples, 777), tile)
+    assert len(xs) == lengths[0]
+    torch.testing.assert_close(xs, expected[0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 40, 2**20])
+def test_log_probs_are_the_ctcs_however_cut(tmp_path, monkeypatch, rows):
+    recogniser = loaded(make(tmp_path))
+    monkeypatch.setattr(model, "ROWS", rows)
+    xs = torch.randn(30, 8)
+    with torch.inference_mode():
+        tiles = list(recogniser.log_probs(xs))
+        expected = recogniser.espnet.ctc.log_softmax(xs[None])[0]
+    assert all(tile.numel() <= max(7, rows) for tile in tiles)
+    torch.testing.assert_close(torch.cat(tiles), expected)
+
+
+@pytest.mark.parametrize("encoder", ["srupp", "conformer"])
+@pytest.mark.parametrize("samples", [0, 1, 32, 33, 100])
+def test_too_short_is_no_frame(tmp_path, encoder, samples):
+    with torch.inference_mode():
+        xs, _ = loaded(make(tmp_path, encoder)).encode([noise(samples)])
+    assert len(xs) == 0
+
+
+HOP = 20 / RATE
+
+
+@pytest.mark.parametrize(
+    ("input_layer", "first", "period"),
+    [
+        # the frame in the middle of those that make up the first one, and half a period
+        pytest.param("conv2d", (3 - 2) * HOP, 4 * HOP, id="conv2d"),
+        pytest.param("conv2d2", (3 - 1) * HOP, 2 * HOP, id="conv2d2"),
+        pytest.param("conv2d6", (5 - 3) * HOP, 6 * HOP, id="conv2d6"),
+        pytest.param("linear", -0.5 * HOP, HOP, id="linear"),
+    ],
+)
+@pytest.mark.parametrize("encoder", ["srupp", "conformer"])
+def test_frames_lie_where_the_convolutions_put_them(
+    tmp_path, encoder, input_layer, first, period
+):
+    conf = {"output_size": 8, **ENCODERS[encoder], "input_layer": input_layer}
+    recogniser = loaded(make(tmp_path, encoder, encoder_conf=conf))
+    for samples in (1000, 1020, 1040, 1060):
+        with torch.inference_mode():
+            _, clock = recogniser.encode([noise(samples)])
+        assert (clock.first, clock.period) == pytest.approx((first, period))
+
+
+def test_frames_of_other_encoders_are_spread_over_the_recording(tmp_path):
+    conf = {"output_size": 8, **ENCODERS["rnn"], "subsample": [3]}
+    recogniser = loaded(make(tmp_path, "rnn", encoder_conf=conf))
+    with torch.inference_mode():
+        xs, clock = recogniser.encode([noise(8000)])
+    assert len(xs) == 134  # of 401
+    assert clock.period == pytest.approx(401 / 134 * HOP)
+    assert clock.seconds(134) == pytest.approx(8000 / RATE, abs=HOP)
+
+
+def test_a_packed_model_is_the_same(tmp_path, monkeypatch):
+    exp = make(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with redirect_stdout(StringIO()):
+        pack(
+            files={"asr_model_file": exp / "valid.acc.ave.pth"},
+            yaml_files={"asr_train_config": exp / "config.yaml"},
+            option=["exp/stats/train/feats_stats.npz"],
+            outpath=tmp_path / "model.zip",
+        )
+    # what lies where the command is given is not the archive's
+    (tmp_path / "exp/stats/train/feats_stats.npz").write_bytes(b"")
+    expected = torch.load(exp / "valid.acc.ave.pth")
+    state = loaded(tmp_path / "model.zip").espnet.state_dict()
+    torch.testing.assert_close(state, expected)
+
+
+def test_statistics_are_found_from_elsewhere(tmp_path, monkeypatch):
+    exp = make(tmp_path / "recipe")
+    (tmp_path / "else").mkdir()
+    monkeypatch.chdir(tmp_path / "else")
+    assert loaded(exp).rate == RATE
+
+
+def remove(name):
+    return lambda exp: (exp / name).unlink()
+
+
+def change(**values):
+    def edit(exp):
+        path = exp / "config.yaml"
+        path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | values))
+
+    return edit
+
+
+def no_ctc(exp):
+    change(model_conf={"ctc_weight": 0.0})(exp)
+
+
+def garble(exp):
+    (exp / "valid.acc.ave.pth").write_bytes(b"no checkpoint")
+
+
+class Dangerous:
+    def __reduce__(self):
+        return (print, ("was run",))
+
+
+def endanger(exp):
+    torch.save({"a": Dangerous()}, exp / "valid.acc.ave.pth")
+
+
+def no_meta(exp):
+    shutil.rmtree(exp)
+    with zipfile.ZipFile(exp, "w") as file:
+        file.writestr("a.txt", "")
+
+
+MISTAKES = {
+    "no folder": (shutil.rmtree, "asr_srupp is missing"),
+    "no config": (remove("config.yaml"), "config.yaml is missing"),
+    "no checkpoint": (remove("valid.acc.ave.pth"), "ave.pth is missing.*--checkpoint"),
+    "no statistics": (remove("../stats/train/feats_stats.npz"), "feats_stats.npz, wh"),
+    "frontend": (change(frontend="s3prl"), "frontend: s3prl.*only default can"),
+    "preencoder": (change(preencoder="sinc"), "preencoder: sinc"),
+    "features": (change(input_size=80), "input_size: 80"),
+    "tokens": (change(token_type="whisper_en"), "token_type: whisper_en"),
+    "no CTC": (no_ctc, "has no CTC"),
+    "unknown encoder": (change(encoder="no_such"), "no_such"),
+    "other sizes": (change(token_list=["<blank>", "<unk>", "<sos/eos>"]), "size mism"),
+    "no numbers": (garble, "is not a checkpoint"),
+    "code": (endanger, "is not a checkpoint"),
+    "archive of something": (no_meta, "is no model that ESPnet packed"),
+}
+
+
+@pytest.mark.parametrize(("damage", "said"), MISTAKES.values(), ids=MISTAKES)
+def test_a_bad_model_is_one_sentence(tmp_path, capsys, damage, said):
+    exp = make(tmp_path)
+    damage(exp)
+    with pytest.raises(RecipeError, match=said) as error:
+        loaded(exp)
+    assert len(error.value.args) == 1 and "\n" not in str(error.value)
+    assert "was run" not in capsys.readouterr().out
+
+
+def test_another_checkpoint_is_taken(tmp_path):
+    exp = make(tmp_path)
+    (exp / "valid.acc.ave.pth").rename(exp / "7epoch.pth")
+    assert loaded(exp, "7epoch.pth").rate == RATE

@@ -1,0 +1,171 @@
+"""CTC search finds what counting all alignments finds, in the best one's frames."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from espnet_srupp.longform import search
+from espnet_srupp.longform.words import Token
+
+BLANK = 0
+
+
+def log_probs(*rows):
+    return torch.tensor(rows).log()
+
+
+def random(frames, vocabulary, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return (2 * torch.randn(frames, vocabulary, generator=generator)).log_softmax(-1)
+
+
+def collapsed(path):
+    return tuple(id for id, _ in itertools.groupby(path) if id != BLANK)
+
+
+def every_alignment(table):
+    """Log-probability and path of every alignment, by the tokens that it spells."""
+    frames, vocabulary = table.shape
+    found = {}
+    for path in itertools.product(range(vocabulary), repeat=frames):
+        score = sum(table[t, id].item() for t, id in enumerate(path))
+        found.setdefault(collapsed(path), []).append((score, path))
+    return found
+
+
+def ids(tokens):
+    return tuple(token.id for token in tokens)
+
+
+def spelled(tokens, frames):
+    """The alignment that tokens stand in."""
+    path = [BLANK] * frames
+    for token in tokens:
+        path[token.begin : token.end] = [token.id] * (token.end - token.begin)
+    return tuple(path)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(("frames", "vocabulary"), [(1, 2), (4, 3), (6, 3), (5, 4)])
+def test_wide_prefix_search_finds_the_most_probable_tokens(frames, vocabulary, seed):
+    table = random(frames, vocabulary, seed)
+    alignments = every_alignment(table)
+    totals = {
+        tokens: torch.tensor([score for score, _ in some]).logsumexp(0).item()
+        for tokens, some in alignments.items()
+    }
+    found = search.prefix([table], BLANK, beam=10_000)
+    assert ids(found) == max(totals, key=totals.get)
+    assert spelled(found, frames) == max(alignments[ids(found)])[1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_totals_are_those_of_all_alignments(seed):
+    table = random(5, 3, seed)
+    beams = search.Beams(BLANK, 10_000)
+    for row in table.double().numpy():
+        beams.advance(row, [1, 2])
+    for prefix, state in beams.states.items():
+        tokens = ()
+        while prefix.parent is not None:
+            tokens, prefix = (prefix.last, *tokens), prefix.parent
+        scores = [score for score, _ in every_alignment(table).get(tokens, [])]
+        expected = torch.tensor(scores).logsumexp(0).item() if scores else -math.inf
+        assert state.total == pytest.approx(expected, abs=1e-5)
+
+
+def kept_plainly(table, beam):
+    """Prefix beam search with lists, and with every token tried in every frame."""
+    kept = {(): (0.0, -math.inf)}
+    for row in table.double().tolist():
+        made = {}
+
+        def add(tokens, blank, token, made=made):
+            old = made.get(tokens, (-math.inf, -math.inf))
+            pairs = zip(old, (blank, token), strict=True)
+            made[tokens] = tuple(search.log_add(a, b) for a, b in pairs)
+
+        for tokens, (blank, token) in kept.items():
+            total = search.log_add(blank, token)
+            add(tokens, total + row[BLANK], -math.inf)
+            if tokens:
+                add(tokens, -math.inf, token + row[tokens[-1]])
+            for id in range(1, len(row)):
+                last = tokens and tokens[-1] == id
+                add((*tokens, id), -math.inf, (blank if last else total) + row[id])
+        best = sorted(made, key=lambda tokens: -search.log_add(*made[tokens]))
+        kept = {tokens: made[tokens] for tokens in best[:beam]}
+    return max(kept, key=lambda tokens: search.log_add(*kept[tokens]))
+
+
+@pytest.mark.parametrize("beam", [1, 2, 3, 8])
+@pytest.mark.parametrize("seed", range(5))
+def test_nothing_is_pruned_but_to_the_beam(beam, seed):
+    table = random(60, 12, seed)
+    assert ids(search.prefix([table], BLANK, beam)) == kept_plainly(table, beam)
+
+
+def test_prefix_search_sums_where_greedy_does_not():
+    # "a" is the sum of three alignments of 0.24, 0.24 and 0.16, no token one of 0.36
+    table = log_probs([0.6, 0.4], [0.6, 0.4])
+    assert search.greedy([table], BLANK) == []
+    assert ids(search.prefix([table], BLANK, 2)) == (1,)
+
+
+CERTAIN = 0.99998
+
+
+def certain(path, vocabulary=3):
+    rows = torch.full((len(path), vocabulary), (1 - CERTAIN) / (vocabulary - 1))
+    rows[range(len(path)), path] = CERTAIN
+    return rows.log()
+
+
+SEARCHES = {
+    "greedy": lambda tiles: search.greedy(tiles, BLANK),
+    "beam of 1": lambda tiles: search.prefix(tiles, BLANK, 1),
+    "beam of 9": lambda tiles: search.prefix(tiles, BLANK, 9),
+}
+
+
+@pytest.mark.parametrize("find", SEARCHES.values(), ids=SEARCHES)
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        pytest.param([0, 0, 0], [], id="all blank"),
+        pytest.param([1, 1, 0, 1], [(1, 0, 2), (1, 3, 4)], id="repeated over a blank"),
+        pytest.param([1, 1, 1], [(1, 0, 3)], id="one long token"),
+        pytest.param([1, 2, 2, 1], [(1, 0, 1), (2, 1, 3), (1, 3, 4)], id="no blank"),
+        pytest.param([0, 2, 0], [(2, 1, 2)], id="between blanks"),
+    ],
+)
+def test_tokens_lie_in_their_frames(find, path, expected):
+    table = certain(path)
+    tokens = [Token(*item) for item in expected]
+    assert find([table]) == tokens
+    # however the frames are cut
+    assert find(table.split(1)) == tokens
+    assert find(table.split(2)) == tokens
+
+
+@pytest.mark.parametrize("find", SEARCHES.values(), ids=SEARCHES)
+def test_no_frames_hold_no_tokens(find):
+    assert find([]) == []
+
+
+def test_a_long_recording_keeps_each_token_once():
+    path = [1, 0, 2, 2, 0, 1, 2, 0] * 500
+    beams = search.Beams(BLANK, 4)
+    for row in certain(path).double().numpy():
+        beams.advance(row, [1, 2])
+    assert ids(beams.tokens()) == (1, 2, 1, 2) * 500
+    # what left the beam is gone: a prefix or more of each beam is made in each frame
+    assert len(beams.known) < 4 * 2000 + 10
+
+
+def test_impossible_tokens_are_not_taken():
+    table = log_probs([0.5, 0.5, 0.0], [1.0, 0.0, 0.0])
+    assert ids(search.prefix([table], BLANK, 5)) in {(), (1,)}
+    assert ids(search.prefix([table[:1]], BLANK, 5)) in {(), (1,)}

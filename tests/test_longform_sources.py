@@ -1,0 +1,73 @@
+"""What is to be transcribed is found, named once, and bad input is told."""
+
+import pytest
+
+from espnet_srupp.longform.sources import Source, find
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "wav.scp").write_text("a a.wav\nb dir/b 2.wav\n")
+    return folder
+
+
+def found(*inputs):
+    problems = []
+    return find(map(str, inputs), problems), problems
+
+
+def test_recordings_of_a_data_directory_keep_their_ids(data):
+    assert found(data) == ([Source("a", "a.wav"), Source("b", "dir/b 2.wav")], [])
+
+
+def test_segments_are_what_is_transcribed(data):
+    (data / "segments").write_text("a-1 a 0.5 2\na-2 a 2 3.5\n")
+    expected = [Source("a-1", "a.wav", 0.5, 2.0), Source("a-2", "a.wav", 2.0, 3.5)]
+    assert found(data) == (expected, [])
+
+
+def test_files_are_named_by_their_stem_without_blanks():
+    names = [source.name for source in found("x/a talk.1.flac", "b.wav", "b\tc.mp3")[0]]
+    assert names == ["a_talk.1", "b", "b_c"]
+
+
+def test_a_name_is_there_once(data):
+    sources, problems = found("x/a.wav", "y/a.flac", data, "z/c.wav")
+    assert [source.path for source in sources] == ["x/a.wav", "dir/b 2.wav", "z/c.wav"]
+    assert [problem.split(": ")[0] for problem in problems] == [
+        "y/a.flac and x/a.wav have the same name a",
+        "a.wav and x/a.wav have the same name a",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        pytest.param("wav.scp", "a a.wav\na b.wav\n", "line 2: a is there", id="twice"),
+        pytest.param("wav.scp", "a\n", "a has nothing", id="no path"),
+        pytest.param("wav.scp", "a/b c.wav\n", "a/b holds a slash", id="slash"),
+        pytest.param("segments", "s c 0 1\n", "s goes from 0.0 to 1.0", id="unknown"),
+        pytest.param("segments", "s a 2 1\n", "s goes from 2.0 to 1.0", id="backward"),
+        pytest.param("segments", "s a x y\n", "'a x y' is not", id="no times"),
+        pytest.param("wav.scp", None, "has no wav.scp", id="no list"),
+    ],
+)
+def test_a_bad_directory_is_told_and_the_rest_is_found(data, name, content, said):
+    (data / name).unlink(missing_ok=True)
+    if content is not None:
+        (data / name).write_text(content)
+    sources, (problem,) = found(data, "z.wav")
+    assert sources == [Source("z", "z.wav")]
+    assert said in problem and str(data) in problem
+
+
+def test_state_changes_with_the_audio(tmp_path):
+    path = tmp_path / "a.wav"
+    path.write_bytes(b"one")
+    source = Source("a", str(path))
+    before = source.state()
+    assert source.state() == before
+    path.write_bytes(b"more")
+    assert source.state() != before

@@ -1,0 +1,231 @@
+"""`longform transcribe` from files to files, with all that can go wrong."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from espnet2.bin.asr_inference import Speech2Text
+from test_longform_model import RATE, make
+
+from espnet_srupp.longform import decoder, usage
+from espnet_srupp.longform.__main__ import main
+from espnet_srupp.recipe import scoring
+
+
+def noise(samples, seed=0):
+    return 0.5 * np.random.default_rng(seed).uniform(-1, 1, samples)
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    """A recipe's folder with models and audio."""
+    folder = tmp_path_factory.mktemp("recipe")
+    make(folder)
+    make(folder, "conformer")
+    (folder / "wav").mkdir()
+    (folder / "data").mkdir()
+    for seed, name in enumerate("abc"):
+        soundfile.write(folder / f"wav/{name}.flac", noise(6000, seed), RATE)
+    (folder / "data" / "wav.scp").write_text(
+        "".join(f"{name} {folder}/wav/{name}.flac\n" for name in "abc")
+    )
+    return folder
+
+
+@pytest.fixture
+def transcribe(recipe, monkeypatch, capsys):
+    """Runs the command; returns its exit code, output and errors."""
+    monkeypatch.chdir(recipe)
+
+    def run(*words, model="exp/asr_srupp"):
+        code = main(["transcribe", model, *map(str, words), "--device", "cpu"])
+        said = capsys.readouterr()
+        return code, said.out, [e for e in said.err.splitlines() if "error: " in e]
+
+    return run
+
+
+def found(folder, name):
+    return json.loads((folder / f"{name}.json").read_text("utf-8"))
+
+
+def test_text_alone_goes_to_standard_output(transcribe):
+    code, out, errors = transcribe("wav/a.flac", "wav/b.flac")
+    assert (code, errors) == (0, [])
+    assert [line.split(" ")[0] for line in out.splitlines()] == ["a", "b"]
+    assert all(len(line.split()) > 1 for line in out.splitlines())
+
+
+@pytest.mark.parametrize("search", ["greedy", "prefix", "joint"])
+@pytest.mark.parametrize("encoder", ["srupp", "conformer"])
+def test_a_data_directory_becomes_results(transcribe, tmp_path, encoder, search):
+    words = ("data", "--out", tmp_path, "--search", search, "--beam-size", "3")
+    code, out, _ = transcribe(*words, model=f"exp/asr_{encoder}")
+    assert (code, out) == (0, "")
+    texts = scoring.read_hypotheses(tmp_path / "text")
+    used = usage.read(tmp_path / "longform.jsonl")
+    assert list(texts) == list(used) == ["a", "b", "c"]
+    for name, text in texts.items():
+        item = found(tmp_path, name)
+        assert item["text"] == text == " ".join(w["text"] for w in item["words"])
+        times = [0, *(w[t] for w in item["words"] for t in ("start", "end")), 1.5]
+        assert times == sorted(times)
+        assert used[name].audio_seconds == 1.5
+        cue = "1\n00:00:0" if text else ""
+        assert (tmp_path / f"{name}.srt").read_text("utf-8").startswith(cue)
+    # a random decoder may say nothing
+    assert all(texts.values()) or search == "joint"
+
+
+def espnets_texts(recipe, monkeypatch, **options):
+    monkeypatch.chdir(recipe)
+    exp = recipe / "exp" / "asr_srupp"
+    speech2text = Speech2Text(exp / "config.yaml", exp / "valid.acc.ave.pth", **options)
+    for name in "abc":
+        samples, _ = soundfile.read(recipe / f"wav/{name}.flac", dtype="float32")
+        (_, tokens, *_), *_ = speech2text(samples)
+        yield "".join(tokens).replace("<unk>", "▁⁇▁").replace("▁", " ").split()
+
+
+def test_joint_search_within_a_window_is_espnets(
+    transcribe, recipe, tmp_path, monkeypatch
+):
+    transcribe("data", "--out", tmp_path, "--search", "joint", "--beam-size", "4")
+    texts = scoring.read_hypotheses(tmp_path / "text").values()
+    expected = espnets_texts(recipe, monkeypatch, beam_size=4, ctc_weight=0.3)
+    assert [text.split() for text in texts] == list(expected)
+
+
+def test_joint_search_goes_on_over_windows(transcribe, recipe, tmp_path):
+    soundfile.write(tmp_path / "long.flac", noise(40_000), RATE)
+    options = ("--search", "joint", "--window", "2", "--overlap", "0.5")
+    more = ("--out", tmp_path, "--beam-size", "2", "--ctc-weight", "1")
+    code, *_ = transcribe(tmp_path / "long.flac", *options, *more)
+    assert code == 0
+    times = [w["start"] for w in found(tmp_path, "long")["words"]]
+    assert times == sorted(times) and times[0] < 2 and times[-1] > 8
+
+
+def test_segments_are_decoded_alone(transcribe, recipe, tmp_path):
+    (tmp_path / "data").mkdir()
+    joined = np.concatenate([noise(6000, seed) for seed in range(3)])
+    soundfile.write(tmp_path / "all.wav", joined, RATE)
+    (tmp_path / "data" / "wav.scp").write_text(f"all {tmp_path}/all.wav\n")
+    times = "".join(f"{n} all {1.5 * i} {1.5 * i + 1.5}\n" for i, n in enumerate("abc"))
+    (tmp_path / "data" / "segments").write_text(times)
+    _, expected, _ = transcribe("data")
+    _, out, _ = transcribe(tmp_path / "data")
+    assert out == expected
+
+
+def test_what_is_there_is_not_decoded_again(transcribe, tmp_path, monkeypatch):
+    transcribe("wav/a.flac", "wav/b.flac", "--out", tmp_path)
+    decoded = []
+    decode = decoder.Decoder.transcribe
+
+    def counted(self, source, *rest):
+        decoded.append(source.name)
+        return decode(self, source, *rest)
+
+    monkeypatch.setattr(decoder.Decoder, "transcribe", counted)
+    before = found(tmp_path, "a")
+    transcribe("wav/a.flac", "wav/c.flac", "--out", tmp_path)
+    assert decoded == ["c"] and found(tmp_path, "a") == before
+    assert (tmp_path / "text").read_text().split()[0] == "a"
+    transcribe("wav/a.flac", "--out", tmp_path, "--search", "prefix")
+    transcribe("wav/c.flac", "--out", tmp_path, model="exp/asr_conformer")
+    transcribe("wav/c.flac", "--out", tmp_path, "--force", model="exp/asr_conformer")
+    assert decoded == ["c", "a", "c", "c"]
+
+
+def test_nothing_is_loaded_where_all_is_there(transcribe, tmp_path, monkeypatch):
+    transcribe("wav/a.flac", "--out", tmp_path)
+    monkeypatch.delattr(decoder, "load")
+    assert transcribe("wav/a.flac", "--out", tmp_path)[0] == 0
+
+
+def test_the_rest_is_done_and_each_culprit_named(transcribe, recipe, tmp_path):
+    content = (recipe / "wav" / "b.flac").read_bytes()
+    (tmp_path / "half of it.flac").write_bytes(content[: len(content) // 2])
+    (tmp_path / "empty.wav").write_bytes(b"")
+    soundfile.write(tmp_path / "a.wav", noise(6000), RATE)
+    bad = [tmp_path / name for name in ("half of it.flac", "empty.wav", "a.wav")]
+    out = tmp_path / "out"
+    code, _, errors = transcribe("no.wav", "wav/a.flac", *bad, "data", "--out", out)
+    assert code == 1
+    assert list(scoring.read_hypotheses(out / "text")) == ["a", "b", "c"]
+    # two more of the name "a", one in the data directory
+    assert len(errors) == 5
+    for culprit in ("no.wav", *map(str, bad)):
+        assert sum(culprit in error for error in errors) == 1
+    assert not list(out.glob("half*")) and not list(out.glob(".*"))
+
+
+def test_only_bad_audio_is_an_error_before_the_model_is_read(transcribe):
+    code, out, errors = transcribe("no.wav", model="no_model")
+    assert (code, out) == (1, "")
+    assert re.fullmatch("error: no.wav is missing.*", errors[0]) and len(errors) == 1
+
+
+@pytest.mark.parametrize("encoder", ["srupp", "conformer"])
+def test_too_short_is_empty_text(transcribe, tmp_path, encoder):
+    soundfile.write(tmp_path / "short.wav", noise(30), RATE)
+    soundfile.write(tmp_path / "short2.wav", noise(60), RATE)
+    files = (tmp_path / "short.wav", tmp_path / "short2.wav")
+    code, out, errors = transcribe(*files, model=f"exp/asr_{encoder}")
+    assert (code, out, errors) == (0, "short\nshort2\n", [])
+
+
+def test_digital_silence_works(transcribe, tmp_path):
+    soundfile.write(tmp_path / "silence.wav", np.zeros(60 * RATE), RATE)
+    for search in ("greedy", "prefix"):
+        code, out, _ = transcribe(tmp_path / "silence.wav", "--search", search)
+        assert code == 0 and out.startswith("silence")
+
+
+def test_names_with_blanks_become_ids(transcribe, recipe, tmp_path):
+    path = tmp_path / "a talk of mine.flac"
+    path.write_bytes((recipe / "wav" / "a.flac").read_bytes())
+    code, out, _ = transcribe(path, "--out", tmp_path)
+    assert list(scoring.read_hypotheses(tmp_path / "text")) == ["a_talk_of_mine"]
+
+
+def test_want_of_memory_is_told_and_the_rest_is_done(transcribe, monkeypatch):
+    def greedy(log_probs, blank):
+        # as torch tells it on a CPU
+        if len(greedy.calls) == 0:
+            greedy.calls.append(torch.empty(10**15))
+        return []
+
+    greedy.calls = []
+    monkeypatch.setattr(decoder.search, "greedy", greedy)
+    code, out, errors = transcribe("wav/a.flac")
+    assert code == 1 and out == ""
+    assert "wav/a.flac of 2 s needs more memory" in errors[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--beam-size", "0"], "--beam-size 0"),
+        (["--ctc-weight", "2"], "--ctc-weight 2"),
+        (["--window", "nan"], "--window nan"),
+        (["--window", "0.5"], "--window 0.5"),
+        (["--overlap", "11"], "--overlap 11"),
+        (["--search", "best"], "best"),
+        (["--checkpoint", "no.pth"], "no.pth is missing"),
+    ],
+    ids=" ".join,
+)
+def test_a_bad_option_is_one_sentence(transcribe, words, said):
+    code, _, errors = transcribe("wav/a.flac", *words)
+    assert code == 1 and len(errors) == 1 and said in errors[0]
+
+
+def test_joint_search_needs_a_decoder(transcribe, tmp_path):
+    exp = make(tmp_path, model_conf={"ctc_weight": 1.0})
+    code, _, errors = transcribe("wav/a.flac", "--search", "joint", model=str(exp))
+    assert code == 1 and "no decoder with attention" in errors[0]

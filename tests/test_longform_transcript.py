@@ -1,0 +1,124 @@
+"""Transcripts come back as they were written, and subtitles can be read."""
+
+import re
+
+import pytest
+
+from espnet_srupp.longform import transcript
+from espnet_srupp.longform.transcript import Transcript
+from espnet_srupp.longform.usage import PeakMemory, Usage
+from espnet_srupp.longform.words import Word
+
+SETTINGS = {"search": "greedy", "start": 0.1, "end": None}
+
+
+def made(words=(), name="a", text="A B"):
+    used = Usage(3.5, 0.25, None)
+    return Transcript(name, text, list(words), " ", used, SETTINGS)
+
+
+def evenly(count, text="WORD", every=0.5, start=0.0):
+    return [
+        Word(text, start + n * every, start + n * every + 0.3) for n in range(count)
+    ]
+
+
+def test_what_is_written_is_read(tmp_path):
+    item = made([Word("A", 0.25, 0.5), Word("Ü", 1.0, 1.125)])
+    transcript.write(item, tmp_path)
+    assert transcript.read(tmp_path, "a", SETTINGS) == item
+
+
+@pytest.mark.parametrize("change", [{"search": "prefix"}, {"beam_size": 2}])
+def test_results_of_other_settings_are_not_taken(tmp_path, change):
+    transcript.write(made(), tmp_path)
+    assert transcript.read(tmp_path, "a", SETTINGS | change) is None
+
+
+@pytest.mark.parametrize(
+    "content", [None, "", "{", "[]", "{}", '{"words": [{"a": 1}]}']
+)
+def test_what_is_no_result_is_not_taken(tmp_path, content):
+    if content is not None:
+        (tmp_path / "a.json").write_text(content)
+    assert transcript.read(tmp_path, "a", SETTINGS) is None
+
+
+def test_line_is_that_of_a_text_file():
+    assert made().line == "a A B"
+    assert made(text="").line == "a"
+
+
+def cues(words, blank=" "):
+    found = transcript.subtitles(words, blank)
+    pattern = r"(\d+)\n(\S+) --> (\S+)\n(.*)\n(?:\n|$)"
+    parts = re.findall(pattern, found)
+    assert "".join(re.split(pattern, found)[::5]) == ""
+    assert [int(part[0]) for part in parts] == list(range(1, len(parts) + 1))
+    return [part[1:] for part in parts]
+
+
+def test_a_cue_ends_at_a_pause():
+    words = [*evenly(3), *evenly(2, start=2.5)]
+    assert cues(words) == [
+        ("00:00:00,000", "00:00:01,300", "WORD WORD WORD"),
+        ("00:00:02,500", "00:00:03,500", "WORD WORD"),
+    ]
+
+
+def test_no_cue_is_too_long_or_too_wide():
+    slow, fast = evenly(60, every=0.9), evenly(400, "SHORTWORD", 0.32)
+    for words in (slow, fast):
+        found = list(transcript.grouped(words, 1))
+        assert sum(found, []) == words
+        assert all(cue[-1].end - cue[0].start <= 7.0 for cue in found)
+        assert all(len(" ".join(w.text for w in cue)) <= 80 for cue in found)
+    # and none is shorter than it must be
+    assert len(cues(slow)) == 60 // 8 + 1
+    assert len(cues(fast)) == 400 // 8
+
+
+def test_a_word_wider_than_a_cue_stands_alone():
+    words = [Word("A", 0, 0.1), Word("B" * 90, 0.2, 0.3), Word("C", 0.4, 0.5)]
+    assert [len(cue[2]) for cue in cues(words)] == [1, 90, 1]
+
+
+def test_cues_stay_a_second_and_do_not_overlap():
+    words = [Word("A" * 50, 0.0, 0.1), Word("B" * 50, 0.4, 0.5)]
+    (_, first, _), (second, last, _) = cues(words)
+    assert (first, second, last) == ("00:00:00,400", "00:00:00,400", "00:00:01,400")
+
+
+def test_chinese_is_written_without_blanks():
+    assert cues([Word("你", 0, 0.1), Word("好", 0.2, 0.3)], "")[0][2] == "你好"
+
+
+def test_nothing_said_is_no_cue():
+    assert transcript.subtitles([], " ") == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "00:00:00,000"), (3723.5, "01:02:03,500"), (35999.9996, "10:00:00,000")],
+)
+def test_time(seconds, text):
+    assert transcript.time(seconds) == text
+
+
+def test_peak_memory_is_that_since_it_was_made():
+    if (before := PeakMemory().bytes()) is None:
+        pytest.skip("this system does not tell the peak of memory")
+    big = bytearray(200_000_000)
+    big[::4096] = b"x" * len(big[::4096])
+    del big
+    between = PeakMemory()
+    assert between.bytes() < before + 100_000_000
+    big = bytearray(200_000_000)
+    big[::4096] = b"x" * len(big[::4096])
+    del big
+    assert between.bytes() > before + 150_000_000
+
+
+def test_peak_memory_is_unknown_where_it_cannot_be_reset(tmp_path, monkeypatch):
+    monkeypatch.setattr(PeakMemory, "RESET", tmp_path / "no" / "such")
+    assert PeakMemory().bytes() is None

@@ -1,0 +1,125 @@
+"""Audio of any form comes as mono blocks at the model's rate, and damage is named."""
+
+import numpy as np
+import pytest
+import soundfile
+import soxr
+
+from espnet_srupp.longform import waveform
+from espnet_srupp.longform.sources import Source
+from espnet_srupp.recipe.errors import RecipeError
+
+RATE = 8000
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(waveform, "BLOCK", 1000)
+
+
+def noise(samples, channels=1):
+    random = np.random.default_rng(0)
+    pcm = random.integers(-20_000, 20_000, (samples, channels), np.int16)
+    return pcm if channels > 1 else pcm[:, 0]
+
+
+def save(path, samples, rate=RATE):
+    soundfile.write(path, samples, rate, "PCM_16")
+    return Source(path.stem, str(path))
+
+
+def read(source, rate=RATE):
+    return np.concatenate(list(waveform.blocks(source, rate)))
+
+
+def test_blocks_are_all_samples(tmp_path):
+    samples = noise(4321)
+    source = save(tmp_path / "a.flac", samples)
+    assert [len(b) for b in waveform.blocks(source, RATE)] == [1000] * 4 + [321]
+    np.testing.assert_array_equal(read(source), samples.astype(np.float32) / 32768)
+    assert waveform.seconds(source) == 4321 / RATE
+
+
+def test_channels_are_mixed(tmp_path):
+    samples = noise(2500, channels=3)
+    source = save(tmp_path / "a.wav", samples)
+    expected = samples.astype(np.float32).mean(1) / 32768
+    np.testing.assert_allclose(read(source), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("rate", [16_000, 44_100, 6000])
+def test_rate_is_the_models_and_blocks_do_not_show(tmp_path, rate):
+    samples = noise(5000)
+    source = save(tmp_path / "a.wav", samples, rate)
+    expected = soxr.resample(samples.astype(np.float32) / 32768, rate, RATE)
+    made = read(source)
+    assert made.dtype == np.float32
+    assert abs(len(made) - 5000 * RATE / rate) <= 1
+    np.testing.assert_allclose(made, expected[: len(made)], atol=1e-4)
+
+
+def test_segment_is_cut_at_its_samples(tmp_path):
+    samples = noise(5000)
+    source = save(tmp_path / "a.wav", samples)
+    part = Source("a-1", source.path, 0.1, 0.5)
+    expected = samples[800:4000].astype(np.float32) / 32768
+    np.testing.assert_array_equal(read(part), expected)
+    assert waveform.seconds(part) == 0.4
+
+
+def truncated_flac(path):
+    save(path.with_suffix(".flac"), noise(50_000))
+    content = path.with_suffix(".flac").read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def damaged_flac(path):
+    save(path.with_suffix(".flac"), noise(50_000))
+    content = bytearray(path.with_suffix(".flac").read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 20_000] = bytes(20_000)
+    path.write_bytes(content)
+
+
+def truncated_wav(path):
+    save(path.with_suffix(".wav"), noise(50_000))
+    path.write_bytes(path.with_suffix(".wav").read_bytes()[:50_000])
+
+
+def not_numbers(path):
+    samples = np.zeros(5000, np.float32)
+    samples[3000] = np.nan
+    soundfile.write(path, samples, RATE, "FLOAT", format="WAV")
+
+
+DAMAGES = {
+    "truncated FLAC": (truncated_flac, "truncated|corrupt"),
+    "damaged FLAC": (damaged_flac, "truncated|corrupt"),
+    "truncated WAV": (truncated_wav, "truncated"),
+    "missing": (lambda path: None, "missing"),
+    "empty file": (lambda path: path.write_bytes(b""), "corrupt or no sound file"),
+    "text": (lambda path: path.write_text("hello" * 99), "corrupt or no sound file"),
+    "a folder": (lambda path: path.mkdir(), "missing"),
+    "no samples": (
+        lambda path: soundfile.write(path, noise(0), RATE, "PCM_16", format="WAV"),
+        "holds no samples",
+    ),
+    "not numbers": (not_numbers, "not numbers"),
+}
+
+
+@pytest.mark.parametrize(("damage", "said"), DAMAGES.values(), ids=DAMAGES)
+def test_damage_is_one_sentence_with_the_file(tmp_path, damage, said):
+    path = tmp_path / "a b.audio"
+    damage(path)
+    source = Source("a_b", str(path))
+    with pytest.raises(RecipeError, match=f"a b.audio.*({said})"):
+        waveform.seconds(source)
+        read(source)
+
+
+@pytest.mark.parametrize("times", [(0.5, 0.9), (0.7, 0.8)])
+def test_segment_beyond_the_end_is_named(tmp_path, times):
+    source = save(tmp_path / "a.wav", noise(5000))
+    with pytest.raises(RecipeError, match=r"ends at 0.625 s.*segment a-1"):
+        waveform.seconds(Source("a-1", source.path, *times))

@@ -1,0 +1,106 @@
+"""Windows cover a recording, and their words are joined without loss or doubling."""
+
+import pytest
+import torch
+
+from espnet_srupp.longform.windows import agreed, aligned, joined, nearest, spans
+from espnet_srupp.longform.words import Token, Word
+
+
+def words(text, start=0.0, shift=0.0):
+    """Words of 0.3 s, one each half second from `start` on."""
+    times = [start + shift + n / 2 for n in range(len(text.split()))]
+    return [Word(w, t, t + 0.3) for w, t in zip(text.split(), times, strict=True)]
+
+
+def text(found):
+    return " ".join(word.text for word in found)
+
+
+@pytest.mark.parametrize("frames", [1, 50, 99, 100, 101, 180, 181, 1000, 12_345])
+@pytest.mark.parametrize("overlap", [0, 1, 20, 50])
+def test_windows_cover_all_and_overlap_enough(frames, overlap):
+    found = list(spans(frames, 100, overlap))
+    assert found[0][0] == 0 and found[-1][1] == frames
+    assert all(end - begin == min(100, frames) for begin, end in found)
+    pairs = list(zip(found, found[1:], strict=False))
+    assert all(before[1] - after[0] >= overlap for before, after in pairs)
+    assert len(found) == 1 if frames <= 100 else len(found) > 1
+
+
+@pytest.mark.parametrize("shift", [-0.15, 0.0, 0.04, 0.15])
+@pytest.mark.parametrize("begin", [4.0, 4.1, 4.25, 4.4, 4.5])
+def test_words_on_which_both_agree_are_there_once(begin, shift):
+    said = "ONE ONE TWO ONE THREE THREE THREE FOUR ONE ONE TWO FIVE SIX SIX ONE ONE"
+    before, after = words(said)[:13], words(said, shift=shift)[8:]
+    found = joined(before, after, begin, 6.4)
+    assert text(found) == said
+    assert found == sorted(found, key=lambda word: word.start)
+
+
+def test_a_word_that_a_window_cuts_is_taken_from_the_other():
+    # the overlap is 2 s to 5 s
+    before = words("A B C D E F G H I FO")
+    after = words("UR E F G H I FOUR K L", 1.5)
+    assert text(joined(before, after, 2.0, 5.0)) == "A B C D E F G H I FOUR K L"
+
+
+def test_where_windows_differ_one_of_them_is_believed():
+    before, after = words("A B C D X F G"), words("C D Y F G H", 1.0)
+    # "X" and "Y" lie on both sides of the middle
+    after[2] = Word("Y", 2.2, 2.5)
+    assert text(joined(before, after, 1.0, 3.3)) in (
+        "A B C D X F G H",
+        "A B C D Y F G H",
+    )
+
+
+def test_without_agreement_the_middle_divides():
+    before, after = words("A B C D E"), words("V W X Y Z", 1.0)
+    # the middle is 1.75 s: C at 1.15, D at 1.65, E at 2.15; V at 1.15, W at 1.65
+    assert text(joined(before, after, 1.0, 2.5)) == "A B C D X Y Z"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("", "A B"), ("A B", ""), ("", ""), ("A B", "C D")]
+)
+def test_silence_on_a_side_loses_nothing_of_the_other(before, after):
+    made = joined(words(before), words(after, 10.0), 5.0, 6.0)
+    assert text(made) == f"{before} {after}".strip()
+
+
+def test_agreement_needs_the_same_word_at_about_the_same_time():
+    assert list(agreed(words("A B C"), words("A X C"))) == [(0, 0), (2, 2)]
+    assert list(agreed(words("A B C"), words("A B C", shift=0.22))) == []
+    assert list(agreed(words("A A A"), words("A A", 0.5))) == [(1, 0), (2, 1)]
+
+
+def test_nearest():
+    times = [1.0, 2.0, 2.0, 4.0]
+    assert [nearest(t, times) for t in (0, 1.4, 1.6, 3.5, 9)] == [0, 0, 1, 3, 3]
+
+
+def certain(path, vocabulary=4):
+    rows = torch.full((len(path), vocabulary), 0.01)
+    rows[range(len(path)), path] = 1.0
+    return rows.log_softmax(-1)[None]
+
+
+def test_tokens_are_aligned_to_where_ctc_has_them():
+    log_probs = certain([0, 1, 0, 2, 2, 0, 2])
+    assert aligned(log_probs, [1, 2, 2], 0) == [
+        Token(1, 1, 2),
+        Token(2, 3, 5),
+        Token(2, 6, 7),
+    ]
+
+
+@pytest.mark.parametrize("ids", [[1, 2, 3], [1, 1], [1, 2, 2]])
+def test_more_tokens_than_fit_are_spread_evenly(ids):
+    found = aligned(certain([0, 1]), ids, 0)
+    assert [token.id for token in found] == ids
+    assert found[0].begin == 0 and found[-1].end == 2
+
+
+def test_no_tokens_are_aligned_to_nothing():
+    assert aligned(certain([0, 1]), [], 0) == []
