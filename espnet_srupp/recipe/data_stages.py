@@ -1,0 +1,153 @@
+"""Stages 1 to 5: from a corpus to what ESPnet trains on."""
+
+from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from espnet_srupp.recipe import audio, stage, tokens
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.stage import Step, say
+
+DATA, DOWNLOADS = Path("data"), Path("downloads")
+
+
+def prepare(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 1: the corpus as data directories."""
+    try:
+        corpus = import_module(f"espnet_srupp.recipe.corpora.{given.corpus}")
+    except ModuleNotFoundError as error:
+        raise RecipeError(f"--corpus {given.corpus}: {error}") from error
+    sets = [given.train_set, given.valid_set, *given.test_sets.split()]
+    outputs = [DATA / name for name in dict.fromkeys(sets)]
+    step = Step(
+        1,
+        f"data of {given.corpus}",
+        lambda: make_sets(given, corpus, step),
+        outputs,
+        options=origin(given),
+    )
+    if not step.options and (before := stage.read(step.marker)):
+        # what was made from an archive or a folder stands when it is not named again
+        step.options.update(before["options"])
+    if folder := step.options.get("folder"):
+        step.options["content"] = corpus.content(Path(folder))
+    yield step
+
+
+def origin(given: Options) -> dict[str, str]:
+    """What the command line says about where the corpus comes from."""
+    if given.archive:
+        return {"archive": stage.digest(Path(given.archive))}
+    if given.folder:
+        return {"folder": given.folder} | ({"partial": "true"} if given.partial else {})
+    return {}
+
+
+def make_sets(given: Options, corpus: ModuleType, step: Step) -> None:
+    """Prepares the corpus and sees that the sets of the command line are there."""
+    if given.on_disk:
+        folder = step.options.get("folder")
+        source = Path(folder) if folder else None
+        corpus.prepare(DATA, DOWNLOADS, source, "partial" in step.options)
+    else:
+        archive = Path(given.archive) if given.archive else None
+        corpus.prepare(DATA, DOWNLOADS, archive)
+    if missing := [path.name for path in step.outputs if not path.is_dir()]:
+        raise RecipeError(
+            f"{given.corpus} as it is there has no {', '.join(missing)}: give other "
+            "--train_set, --valid_set and --test_sets, or more of the corpus"
+        )
+
+
+def perturb(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 2: copies of the training set at other speeds."""
+    if not given.speeds:
+        return say("stage 2: no other speeds (--speed_perturb_factors)")
+    source, target = DATA / given.train_set, DATA / names.train_set
+    yield Step(
+        2,
+        f"speeds {given.speed_perturb_factors} of {source}",
+        partial(audio.perturb_speed, source, target, given.speeds, given.nj),
+        [target],
+        tables(source),
+        given.some("speed_perturb_factors"),
+        audio=source / "wav.scp",
+    )
+
+
+def format_sets(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 3: every file read once and written where that is needed."""
+    org = {
+        name: names.raw / "org" / name for name in (names.train_set, given.valid_set)
+    }
+    tests = {n: path for n, path in names.tests.items() if not n.startswith("org/")}
+    for name, target in {**org, **tests}.items():
+        source = DATA / name
+        yield Step(
+            3,
+            f"audio of {source}",
+            partial(
+                audio.format_audio,
+                *(source, target, given.rate, given.audio_format, given.nj),
+            ),
+            [target],
+            tables(source),
+            given.some("fs", "audio_format"),
+            audio=source / "wav.scp",
+        )
+
+
+def filter_sets(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 4: utterances too short or too long to train on left out."""
+    limits = given.some("min_wav_duration", "max_wav_duration")
+    for target in (names.train, names.valid):
+        source = names.raw / "org" / target.name
+        yield Step(
+            4,
+            f"lengths of {source}",
+            partial(filter_set, source, target, given.rate, *limits.values()),
+            [target],
+            [*tables(source), source / "utt2num_samples"],
+            {**limits, **given.some("fs")},
+        )
+
+
+def filter_set(source: Path, target: Path, *limits: float) -> None:
+    if dropped := audio.filter_length(source, target, *limits):
+        say(f"  {dropped} left out for their length, see {target / 'dropped'}")
+
+
+def make_tokens(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 5: the token list."""
+    # as asr.sh, from all of the training text, also of what stage 4 leaves out
+    text = names.raw / "org" / names.train_set / "text"
+    settings = given.some("oov", "blank", "sos_eos")
+    if given.token_type == "bpe":
+        text = Path(given.bpe_train_text or text)
+        settings |= given.some("nbpe", "bpemode", "bpe_nlsyms", "bpe_char_cover")
+    yield Step(
+        5,
+        f"tokens of {text}",
+        partial(
+            tokens.train_tokens,
+            [text],
+            names.token_list.parent,
+            nlsyms=given.symbols,
+            **given.some("token_type", "nbpe", "bpemode", "bpe_char_cover"),
+            **given.some("oov", "blank", "sos_eos"),
+        ),
+        [names.token_list, *([names.bpemodel] if names.bpemodel else [])],
+        [text],
+        settings,
+    )
+
+
+def tables(directory: Path) -> list[Path]:
+    """The files of a data directory."""
+    names = ("wav.scp", "text", "utt2spk", "segments")
+    found = [directory / name for name in names]
+    return [path for path in found if path.name != "segments" or path.exists()]

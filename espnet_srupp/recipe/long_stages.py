@@ -1,0 +1,84 @@
+"""Stage 15: joined utterances, transcribed and scored."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from espnet_srupp.recipe import decoding, longform
+from espnet_srupp.recipe.data_stages import tables
+from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.stage import Step, say
+
+
+def evaluate_long(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 15: error rates of joined utterances, and their pictures."""
+    checkpoints = {
+        model: decoding.model_file(given, replace(names, exp=exp))
+        for model, exp in longform.models(given, names).items()
+    }
+    # before any is transcribed, which takes long
+    for source in names.tests.values():
+        yield from join_set(given, source)
+    for name, source in names.tests.items():
+        target = names.exp / "longform" / name
+        references = [longform.joined(source, number) for number in given.joined]
+        results = {
+            reference: {m: target / reference.name / m for m in checkpoints}
+            for reference in references
+        }
+        folders = [folder for found in results.values() for folder in found.values()]
+        for reference, found in results.items():
+            for model, folder in found.items():
+                yield transcription(given, checkpoints[model], reference, folder)
+        yield Step(
+            15,
+            f"error rates in {target}",
+            partial(longform.score, given, results, target),
+            [target / name for name in longform.SCORES],
+            [
+                *(reference / "text" for reference in references),
+                *(folder / n for folder in folders for n in longform.RESULTS),
+            ],
+            {**given.some("score_opts"), "models": " ".join(checkpoints)},
+        )
+        yield Step(
+            15,
+            f"pictures in {target}",
+            partial(longform.draw, target),
+            [target / name for name in longform.PICTURES],
+            [target / "scores.json"],
+        )
+        say(
+            f"results in {target}: scores.md, wer_by_length.png, wer_errors.png\n\n"
+            f"{longform.table(target / 'scores.md', 'wer')}"
+        )
+
+
+def join_set(given: Options, source: Path) -> Iterator[Step]:
+    for number in given.joined:
+        yield Step(
+            15,
+            f"utterances of {source} joined by {number}",
+            partial(longform.join, given, source, number),
+            [longform.joined(source, number)],
+            tables(source),
+            given.some("longform_join_args"),
+            audio=source / "wav.scp",
+        )
+
+
+def transcription(
+    given: Options, checkpoint: Path, reference: Path, target: Path
+) -> Step:
+    exp = checkpoint.parent
+    return Step(
+        15,
+        f"{target.name} transcribes {reference}",
+        partial(longform.transcribe, given, exp, reference, target),
+        [target / name for name in longform.RESULTS],
+        [checkpoint, exp / "config.yaml"],
+        given.some("longform_args"),
+        audio=reference / "wav.scp",
+    )

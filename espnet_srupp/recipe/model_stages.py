@@ -1,0 +1,116 @@
+"""Stages 10 to 14: from formatted data to a model, its results and a file of it."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from espnet_srupp.recipe import (
+    config,
+    decoding,
+    packing,
+    pictures,
+    results,
+    scoring,
+    statistics,
+    training,
+)
+from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.stage import Step, say
+
+
+def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 10: lengths, mean and variance."""
+    settings = statistics.settings(config.read(given.asr_config, given.asr_args))
+    yield Step(
+        10,
+        f"statistics in {names.stats}",
+        partial(statistics.collect, given, names),
+        statistics.outputs(given, names),
+        [*dumped(names), names.token_list],
+        {**settings, **given.some("fs")},
+    )
+
+
+def train_model(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 11: training."""
+    settings = config.read(given.asr_config, given.asr_args)
+    settings |= given.some("fs", "feats_normalize", "pretrained_model")
+    shapes = statistics.outputs(given, names)[1:]
+    step = Step(
+        11,
+        f"training of {names.exp}",
+        lambda: training.train(given, names, step.record()),
+        [names.exp / "config.yaml"],
+        [*dumped(names), names.token_list, *shapes],
+        settings,
+    )
+    yield step
+
+
+def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 12: beam search."""
+    model = decoding.model_file(given, names)
+    settings = config.read(given.inference_config, given.inference_args)
+    for name, source in names.tests.items():
+        target = names.decoding / name
+        yield Step(
+            12,
+            f"decoding of {source}",
+            partial(decoding.decode, given, names, name),
+            [target / result for result in decoding.RESULTS],
+            [source / "wav.scp", model, names.exp / "config.yaml"],
+            settings,
+        )
+
+
+def score_sets(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 13: error rates, pictures and RESULTS.md."""
+    for name, source in names.tests.items():
+        target = names.decoding / name
+        yield Step(
+            13,
+            f"scoring of {name}",
+            partial(scoring.score_set, given, names, name),
+            [target / f"score_{kind}" for kind in scoring.kinds(names)],
+            [source / "text", source / "utt2spk", target / "text"],
+            given.some("score_opts"),
+        )
+    model = decoding.model_file(given, names)
+    yield Step(
+        13,
+        f"pictures in {names.exp / 'images'}",
+        partial(pictures.draw, given, names, model),
+        [names.exp / "images" / "attention.png"],
+        [model, names.exp / "config.yaml"],
+    )
+    tables = [path for kind in results.KINDS for path in results.found(names.exp, kind)]
+    yield Step(
+        13,
+        f"{names.exp / 'RESULTS.md'}",
+        partial(results.write, names.exp),
+        [names.exp / "RESULTS.md"],
+        [*tables, names.exp / "probe" / "model.json"],
+    )
+    say(
+        f"results in {names.exp / 'RESULTS.md'}, pictures in {names.exp / 'images'}: "
+        f"training_curves.png, attention.png\n\n{results.block(names.exp, 'wer')}"
+    )
+
+
+def pack_model(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 14: a file to hand on."""
+    model, target = decoding.model_file(given, names), packing.target(given, names)
+    settings, files = names.exp / "config.yaml", packing.extras(given, names)
+    yield Step(
+        14,
+        f"packing into {target}",
+        partial(packing.pack_model, settings, model, files, target),
+        [target],
+        [settings, model, *files],
+    )
+
+
+def dumped(names: Layout) -> list[Path]:
+    """The files that ESPnet reads for statistics and training."""
+    return [d / n for d in (names.train, names.valid) for n in ("wav.scp", "text")]
