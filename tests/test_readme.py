@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from espnet_srupp.encoder import SRUppEncoder
-from espnet_srupp.recipe import options
+from espnet_srupp.recipe import arguments
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -57,14 +57,14 @@ def test_a_command_names_what_exists(command, monkeypatch):
         start, end = words.index("espnet_srupp.recipe.asr"), words.index("$@")
         own = [word for word in words[start + 1 : end] if word != "\n"]
         monkeypatch.chdir(script.parent)
-        given = options.parse([*own, *command[1:]], ROOT)
+        given = arguments.parse([*own, *command[1:]], ROOT)
         assert Path(given.asr_config).exists()
     elif command[:1] == ["python3"] and command[1].endswith(".py"):
         assert (ROOT / command[1]).exists()
     elif command[2:3] == ["espnet_srupp.profile"]:
         assert (ROOT / command[3]).exists()
     elif command[2:3] == ["espnet_srupp.longform"]:
-        parser = options.Parser()
+        parser = arguments.Parser()
         module = command[3].replace("-", "_")
         import_module(f"espnet_srupp.longform.{module}").options(parser)
         parser.parse_args(command[4:])

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from espnet_srupp.recipe.options import Parser
+from espnet_srupp.recipe.arguments import Parser
 from espnet_srupp.recipe.program import end_as_by_interrupt, exit_code
 
 PROG = "python3 -m espnet_srupp.longform"

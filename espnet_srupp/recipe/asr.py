@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from espnet_srupp.recipe import options, stage
+from espnet_srupp.recipe import arguments, stage
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import full_disk_named
 from espnet_srupp.recipe.layout import layout
@@ -27,7 +27,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
 
     def work() -> None:
-        given = options.parse(
+        given = arguments.parse(
             sys.argv[1:] if words is None else words,
             Path(os.environ.get("OLDPWD", ".")),
         )

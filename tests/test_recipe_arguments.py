@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from espnet_srupp.recipe.arguments import parse
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.options import Options, parse
+from espnet_srupp.recipe.options import Options
 
 REQUIRED = "--corpus mini --train_set train --valid_set dev --test_sets test".split()
 

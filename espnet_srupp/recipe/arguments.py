@@ -1,0 +1,199 @@
+"""The command line of run.sh: read, checked, and paths found."""
+
+import argparse
+import difflib
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.options import CORPORA, Options, pairs
+
+# what may be given relative to the folder in which run.sh was called
+INPUT_FILES = ("archive", "asr_config", "inference_config", "bpe_train_text")
+# options that hold numbers, and the property that reads them
+NUMERIC = {
+    "fs": "rate",
+    "speed_perturb_factors": "speeds",
+    "skip_stages": "skips",
+    "longform": "joined",
+}
+# options that hold words for another program
+ARGUMENTS = (
+    *("asr_args", "inference_args", "python"),
+    *("longform_models", "longform_join_args", "longform_args"),
+)
+METAVARS = {str: "TEXT", int: "N", float: "X", bool: "true|false"}
+USAGE = "run.sh [--option value ...]"
+NOTE = """Options and stages are those of ESPnet's asr.sh. Paths are relative to the
+recipe's folder; input files that are not there are sought in the folder where the
+command was given. Your own data: write data/<set> with wav.scp, text and utt2spk, give
+--train_set, --valid_set and --test_sets, and begin with --stage 2.
+
+stages: 1 data, 2 speed perturbation, 3 format, 4 filter by length, 5 tokens,
+        10 statistics, 11 training, 12 decoding, 13 scoring, 14 packing,
+        15 error rates of utterances joined to long ones (--longform)"""
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:
+        raise RecipeError(f"{message} (--help lists the options)")
+
+
+def boolean(word: str) -> bool:
+    if word not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"must be true or false, not {word!r}")
+    return word == "true"
+
+
+def parser() -> Parser:
+    """The command line, made from the fields of `Options`."""
+    result = Parser(
+        usage=USAGE,
+        description=NOTE,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    groups = {}
+    for item in fields(Options):
+        name = item.metadata["group"]
+        group = groups.setdefault(name, result.add_argument_group(name))
+        default = str(item.default).lower() if item.type is bool else item.default
+        shown = f" (default: {default})" if default != "" else ""
+        group.add_argument(
+            f"--{item.name}",
+            type=boolean if item.type is bool else item.type,
+            default=item.default,
+            choices=item.metadata["choices"] or None,
+            metavar="|".join(item.metadata["choices"]) or METAVARS[item.type],
+            help=(item.metadata["help"] + shown).replace("%", "%%"),
+        )
+    return result
+
+
+def joined(words: Sequence[str]) -> Iterator[str]:
+    """`--name value` as `--name=value`, so that a value may begin with a dash."""
+    names = {item.name for item in fields(Options)}
+    rest = iter(words)
+    for word in rest:
+        if word in ("-h", "--help"):
+            yield word
+            continue
+        name, equals, value = word.removeprefix("--").partition("=")
+        name = name.replace("-", "_")
+        if not word.startswith("--"):
+            raise RecipeError(f"unexpected {word!r}: options are --name value")
+        if name not in names:
+            raise RecipeError(f"unknown option --{name}{nearest(name, names)}")
+        if not equals and (value := next(rest, None)) is None:
+            raise RecipeError(f"--{name} needs a value")
+        yield f"--{name}={value}"
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, sorted(names), 1, 0.5)
+    return f": did you mean --{close[0]}?" if close else ": --help lists them"
+
+
+def parse(words: Sequence[str], caller: Path) -> Options:
+    """Reads the command line.
+
+    Args:
+        words: the arguments of run.sh, later ones win.
+        caller: the folder where the command was given.
+
+    Raises:
+        RecipeError: an unknown option, a value of the wrong kind, a missing file.
+    """
+    options = Options(**vars(parser().parse_args(list(joined(words)))))
+    check(options)
+    names = (*INPUT_FILES, *CORPORA)
+    given = {n: getattr(options, n) for n in names if getattr(options, n)}
+    found = {n: find(n, path, caller) for n, path in given.items()}
+    others = [
+        f"{name}={os.path.relpath(find('longform_models', folder, caller))}"
+        for name, folder in options.others.items()
+    ]
+    found["longform_models"] = shlex.join(others)
+    return replace(options, **found)
+
+
+def find(name: str, path: str, caller: Path) -> str:
+    kind = "file" if name in INPUT_FILES else "folder"
+    for candidate in (Path(path), caller / path):
+        if kind == "file" and candidate.is_file():
+            return str(candidate)
+        if kind == "folder" and candidate.is_dir():
+            return os.path.abspath(candidate)
+    places = " or ".join(dict.fromkeys(str(folder) for folder in (Path.cwd(), caller)))
+    raise RecipeError(f"--{name} {path}: there is no such {kind} in {places}")
+
+
+def check(options: Options) -> None:
+    for name in ("corpus", "train_set", "valid_set", "test_sets"):
+        if not getattr(options, name):
+            raise RecipeError(f"--{name} is required: a recipe's run.sh gives it")
+    check_corpus(options)
+    for name in ("nj", "inference_nj", "nbpe"):
+        if getattr(options, name) < 1:
+            raise RecipeError(f"--{name} must be 1 or more")
+    if not options.min_wav_duration < options.max_wav_duration:
+        raise RecipeError("--min_wav_duration must be below --max_wav_duration")
+    if options.score_opts not in ("", "-s"):
+        raise RecipeError("--score_opts knows only -s (upper and lower case differ)")
+    for name, kind in NUMERIC.items():
+        numbers(options, name, kind)
+    for name in ARGUMENTS:
+        quotes(name, getattr(options, name))
+    check_models(options)
+
+
+def check_corpus(options: Options) -> None:
+    for name in CORPORA:
+        if getattr(options, name) and options.corpus != name.lower():
+            raise RecipeError(
+                f"--{name} is an option of the recipe {name.lower()}, not of "
+                f"{options.corpus}: leave it out"
+            )
+    own = f"--{options.corpus.upper()}"
+    if options.archive and options.on_disk:
+        raise RecipeError(
+            f"--archive is not for {options.corpus}: put its archives into downloads/ "
+            f"of the recipe, or unpack them and give the folder with {own}"
+        )
+    if options.partial and not options.folder:
+        remedy = f"give it with {own}" if options.on_disk else "leave it out"
+        raise RecipeError(f"--partial is about a corpus that lies on disk: {remedy}")
+
+
+def check_models(options: Options) -> None:
+    names = []
+    for name, folder in pairs(options.longform_models):
+        if not (re.fullmatch(r"[\w.+-]+", name) and folder):
+            raise RecipeError(
+                f"--longform_models {options.longform_models!r} is not NAME=EXPERIMENT "
+                'with a name of letters and digits: give for example "conformer=exp/x"'
+            )
+        if name in names:
+            raise RecipeError(f"--longform_models has two {name}: name one differently")
+        names.append(name)
+
+
+def numbers(options: Options, name: str, kind: str) -> None:
+    given = getattr(options, name)
+    try:
+        values = getattr(options, kind)
+    except ValueError:
+        values = [0]
+    if min(values if isinstance(values, list) else [values], default=1) <= 0:
+        raise RecipeError(f"--{name} takes positive numbers, not {given!r}")
+
+
+def quotes(name: str, words: str) -> None:
+    try:
+        shlex.split(words)
+    except ValueError as error:
+        raise RecipeError(f"--{name} {words!r}: {error}".lower()) from error
