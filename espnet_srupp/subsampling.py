@@ -68,10 +68,12 @@ class Conv2dSubsampling(nn.Module):
 
     def forward(self, xs_pad: Tensor) -> Tensor:
         """(B, T, input_size) -> (B, T', output_size), long input in tiles of time."""
+        # traced code serves any length, and so cannot depend on it
+        if torch.compiler.is_compiling():
+            return self.subsample(xs_pad)
         _, T, _ = xs_pad.shape
         frames, rows = output_length(T, self.input_layer), self.tile_rows(xs_pad)
-        # traced code keeps one shape: what it makes of T frames, it makes at once
-        if frames <= rows or torch.compiler.is_compiling():
+        if frames <= rows:
             return self.subsample(xs_pad)
         stride = math.prod(stride for _, stride in CONVOLUTIONS[self.input_layer])
         overlap = shortest_input(self.input_layer) - stride
