@@ -1,12 +1,13 @@
 """Time and memory of transcribing ever longer recordings in one pass, model by model.
 
-    python3 benchmarks/longform.py DATA MODEL=EXP ... [--minutes 1 3 10 30 60]
+    cd recipes/an4/asr1
+    python3 ../../../benchmarks/longform.py DATA MODEL=EXP ... [--minutes 1 3 10 30 60]
 
-DATA is a data directory (wav.scp); its utterances are joined in order, and over again
-if need be, to recordings of so many minutes. Each is transcribed by `longform
-transcribe` in a process of its own, which may take --limit-gib of memory and --timeout
-seconds; what needs more is told as failed, and longer recordings are not tried with
-that model.
+DATA is a data directory of the recipe (wav.scp); its utterances are joined in order,
+and over again if need be, to recordings of so many minutes. Each is transcribed by
+`longform transcribe` in a process of its own, which may take --limit-gib of memory and
+--timeout seconds; what needs more is told as failed, and longer recordings are not
+tried with that model.
 """
 
 import argparse
