@@ -28,7 +28,10 @@ def draw(report: dict, path: Path) -> None:
                 axes.plot(*place, marker="x", markersize=9, color=line.get_color())
                 axes.annotate(" failed", place, fontsize=8, va="center")
         axes.set_xscale("log")
-        axes.set_yscale("log")
+        if unit == 1:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
         ticks = sorted({row["minutes"] for row in report["rows"]})
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.minorticks_off()
