@@ -9,7 +9,6 @@ batch of --batch with lengths spread evenly between the first and the last of --
 """
 
 import argparse
-import json
 import statistics
 import sys
 import warnings
@@ -49,9 +48,7 @@ def main() -> None:
             report["rows"].append(row)
             print(LINE.format(**row), flush=True)
             print(" " * 15 + ", ".join(f"{k} {v:.0%}" for k, v in row["parts"].items()))
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps(report, indent=2) + "\n")
+    machine.write(report, args.json)
     if args.picture:
         draw(report, args.picture)
 
@@ -67,7 +64,7 @@ def parse() -> argparse.Namespace:
     add("--seconds", type=float, nargs="+", help="default: 10 60 150; to train: 10 15")
     add("--batch", type=int, default=8, help="utterances to train on (default: 8)")
     add("--device", choices=("cpu", "cuda"), default="cpu")
-    add("--dtype", default="float32", help="of autocast: float32 (none) or bfloat16")
+    add("--dtype", choices=("float32", "bfloat16"), default="float32", help="autocast")
     add("--threads", type=int, default=2, help="on a CPU (default: 2)")
     add("--repeats", type=int, default=5, help="timed runs each (default: 5)")
     add("--json", type=Path, help="file for the figures")

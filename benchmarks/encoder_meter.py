@@ -2,14 +2,13 @@
 
 import ctypes
 import gc
-import re
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import nn
+
+from espnet_srupp.longform.usage import PeakMemory
 
 
 class Meter:
@@ -68,14 +67,14 @@ class Meter:
             run()
             self.wait()
             return torch.cuda.max_memory_allocated() - before
-        if sys.platform != "linux":
-            raise SystemExit("error: memory on a CPU is read from Linux's /proc.")
         # what was freed goes back to the system, and the high-water mark with it
         ctypes.CDLL(None).malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5")
-        before = resident("VmRSS")
+        peak = PeakMemory()
+        before = peak.bytes()
+        if before is None:
+            raise SystemExit("error: memory on a CPU is read from Linux's /proc.")
         run()
-        return resident("VmHWM") - before
+        return peak.bytes() - before
 
     def peak(self) -> float:
         """Operations per second of the fastest of some products of matrices."""
@@ -88,8 +87,3 @@ class Meter:
     def wait(self) -> None:
         if self.device == "cuda":
             torch.cuda.synchronize()
-
-
-def resident(name: str) -> int:
-    text = Path("/proc/self/status").read_text()
-    return int(re.search(rf"{name}:\s+(\d+) kB", text)[1]) * 1024

@@ -21,7 +21,6 @@ import tempfile
 from pathlib import Path
 
 import machine
-import numpy as np
 import soundfile
 from longform_picture import draw
 
@@ -38,20 +37,22 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for minutes in sorted(args.minutes):
             audio = Path(folder, f"{minutes:g}min.wav")
-            seconds = join(args.data, audio, 60 * minutes)
+            join(args.data, audio, 60 * minutes)
             for model, exp in args.models.items():
                 if model in failed:
                     continue
-                row = {"model": model, "minutes": minutes, "audio_seconds": seconds}
+                row = {
+                    "model": model,
+                    "minutes": minutes,
+                    "audio_seconds": 60 * minutes,
+                }
                 row |= transcribe(exp, audio, Path(folder, model, audio.stem), args)
                 if "failed" in row:
                     failed.add(model)
                 report["rows"].append(row)
                 print(LINE.format(**row, said=said(row)), flush=True)
             audio.unlink()
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps(report, indent=2) + "\n")
+    machine.write(report, args.json)
     if args.picture:
         draw(report, args.picture)
 
@@ -74,20 +75,18 @@ def parse() -> argparse.Namespace:
     return args
 
 
-def join(data: Path, target: Path, seconds: float) -> float:
-    """Writes so many seconds of a data directory's audio; returns how many they are."""
+def join(data: Path, target: Path, seconds: float) -> None:
+    """Writes so many seconds of a data directory's audio."""
     lines = (data / "wav.scp").read_text("utf-8").splitlines()
     paths = [line.partition(" ")[2] for line in lines]
     rate = soundfile.info(paths[0]).samplerate
     left = round(seconds * rate)
     with soundfile.SoundFile(target, "w", rate, 1, "PCM_16") as file:
-        for path in itertools.cycle(paths):
-            samples = soundfile.read(path, dtype="int16")[0][:left]
-            file.write(np.asarray(samples))
+        endless = itertools.cycle(paths)
+        while left:
+            samples = soundfile.read(next(endless), dtype="int16")[0][:left]
+            file.write(samples)
             left -= len(samples)
-            if not left:
-                return seconds
-    raise AssertionError
 
 
 def transcribe(exp: str, audio: Path, out: Path, args: argparse.Namespace) -> dict:

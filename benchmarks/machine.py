@@ -2,6 +2,7 @@
 
 import datetime
 import importlib.metadata
+import json
 import platform
 import re
 import subprocess
@@ -18,6 +19,13 @@ def describe(*packages: str) -> dict[str, str]:
         "processor": _processor(),
         "python": platform.python_version(),
     } | {name: importlib.metadata.version(name) for name in packages}
+
+
+def write(report: dict, path: Path | None) -> None:
+    """Writes a report as JSON, if there is a file to write it to."""
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(report, indent=2) + "\n")
 
 
 def _git(*arguments: str) -> str:

@@ -8,7 +8,6 @@ cuda, recurrence_cuda.py runs instead.
 """
 
 import argparse
-import json
 import statistics
 import sys
 import time
@@ -45,9 +44,7 @@ def main() -> None:
         row = {"name": name} | compare(run, inputs, repeats, floats)
         report["rows"].append(row)
         print(LINE.format(**row), flush=True)
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps(report, indent=2) + "\n")
+    machine.write(report, args.json)
 
 
 LINE = (

@@ -10,7 +10,6 @@ timed, with the CPU's kernel and with sru.
 
 import argparse
 import itertools
-import json
 import math
 import sys
 from collections.abc import Iterator
@@ -67,8 +66,7 @@ def main(args: argparse.Namespace) -> None:
         print(BESIDE.format(**row), flush=True)
     name = f"recurrence-{report['card'].replace(' ', '-')}.json"
     target = args.json or RESULTS / name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(report, indent=2) + "\n")
+    machine.write(report, target)
     draw(report, target.with_suffix(".png"))
     print(target, target.with_suffix(".png"))
 

@@ -77,7 +77,7 @@ def error_rate(path: Path) -> float:
 
 def size(exp: Path) -> tuple[float, float]:
     """Millions of parameters of the encoder, and GFLOPs for 10 s."""
-    config = yaml.safe_load((exp / "config.yaml").read_text()) | {"input_size": None}
+    config = yaml.safe_load((exp / "config.yaml").read_text())
     encoder, input_size = build_encoder(config)
     flops = profile(encoder, input_size, FRAMES)[0].flops
     return count_parameters(encoder) / 1e6, flops / 1e9

@@ -6,7 +6,8 @@ and memory grow linearly. AUDIO are sound files of any format and rate, or data
 directories (wav.scp, perhaps segments).
 
 --search greedy and prefix are by CTC alone, over the whole recording. joint is ESPnet's
-joint decoding by CTC and attention, in overlapping windows.
+joint decoding by CTC and attention, in overlapping windows; a recording longer than one
+comes out badly so far, as the decoder does not take slices of a long encoding.
 
 Without --out the text goes to standard output, "name text" a line. --out DIR gets text,
 longform.jsonl (speed and memory, for `score`), and for each recording NAME.json (words
