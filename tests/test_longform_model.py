@@ -99,7 +99,7 @@ def test_encoded_as_by_espnet(tmp_path, encoder, tile):
         )
         # of a model with an intermediate CTC
         expected = expected[0] if isinstance(expected, tuple) else expected
-        xs, _ = recogniser.encode(cut(samples, 777), tile)
+        xs, _ = recogniser.encode(recogniser.features(cut(samples, 777), tile))
     assert len(xs) == lengths[0]
     torch.testing.assert_close(xs, expected[0], rtol=0, atol=1e-5)
 
@@ -120,7 +120,8 @@ def test_log_probs_are_the_ctcs_however_cut(tmp_path, monkeypatch, rows):
 @pytest.mark.parametrize("samples", [0, 1, 32, 33, 100])
 def test_too_short_is_no_frame(tmp_path, encoder, samples):
     with torch.inference_mode():
-        xs, _ = loaded(make(tmp_path, encoder)).encode([noise(samples)])
+        recogniser = loaded(make(tmp_path, encoder))
+        xs, _ = recogniser.encode(recogniser.features([noise(samples)]))
     assert len(xs) == 0
 
 
@@ -145,7 +146,7 @@ def test_frames_lie_where_the_convolutions_put_them(
     recogniser = loaded(make(tmp_path, encoder, encoder_conf=conf))
     for samples in (1000, 1020, 1040, 1060):
         with torch.inference_mode():
-            _, clock = recogniser.encode([noise(samples)])
+            _, clock = recogniser.encode(recogniser.features([noise(samples)]))
         assert (clock.first, clock.period) == pytest.approx((first, period))
 
 
@@ -153,7 +154,7 @@ def test_frames_of_other_encoders_are_spread_over_the_recording(tmp_path):
     conf = {"output_size": 8, **ENCODERS["rnn"], "subsample": [3]}
     recogniser = loaded(make(tmp_path, "rnn", encoder_conf=conf))
     with torch.inference_mode():
-        xs, clock = recogniser.encode([noise(8000)])
+        xs, clock = recogniser.encode(recogniser.features([noise(8000)]))
     assert len(xs) == 134  # of 401
     assert clock.period == pytest.approx(401 / 134 * HOP)
     assert clock.seconds(134) == pytest.approx(8000 / RATE, abs=HOP)

@@ -20,7 +20,13 @@ asr_stats_dir asr_config asr_args pretrained_model ignore_init_mismatch feats_no
 asr_speech_fold_length asr_text_fold_length inference_tag inference_config
 inference_args inference_asr_model train_set valid_set test_sets score_opts""".split()
 OURS = ["corpus", "archive", "force", "LIBRISPEECH", "AISHELL", "TEDLIUM3", "partial"]
-OURS += ["longform", "longform_models", "longform_join_args", "longform_args"]
+OURS += [
+    "train_joined",
+    "longform",
+    "longform_models",
+    "longform_join_args",
+    "longform_args",
+]
 
 
 def options(*words, caller=Path(".")):
@@ -95,6 +101,7 @@ def test_value(words, name, value):
             ["--longform_models", "a='b"], ["--longform_models", "quot"], id="quoted"
         ),
         pytest.param(["--nj", "0"], ["--nj"], id="no process"),
+        pytest.param(["--train_joined", "1"], ["--train_joined"], id="joined by one"),
         pytest.param(["--min_wav_duration", "30"], ["--max_wav_dur"], id="durations"),
         pytest.param(["--asr_args", "--a 'b"], ["--asr_args", "quot"], id="quotation"),
         pytest.param(["--asr_config", "no.yaml"], ["no.yaml"], id="no such file"),

@@ -116,3 +116,45 @@ def test_an_empty_transcript_is_not_written(tmp_path):
     data = DataDir({"a": "x.wav"}, {"a": " "}, {"a": "s"})
     with pytest.raises(RecipeError, match="a has an empty transcript"):
         datadir.write(data, tmp_path / "set")
+
+
+def write_set(path, *utterances, segments=None):
+    made = DataDir({}, {}, {}, segments)
+    for utterance in utterances:
+        made.wav[utterance] = f"{utterance}.wav"
+        made.text[utterance] = f"TEXT OF {utterance}"
+        made.utt2spk[utterance] = utterance
+    datadir.write(made, path)
+
+
+def test_sets_are_put_together(tmp_path):
+    write_set(tmp_path / "a", "1", "3")
+    write_set(tmp_path / "b", "2")
+    datadir.combine([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
+    write_set(tmp_path / "all", "1", "2", "3")
+    for name in ("wav.scp", "text", "utt2spk", "spk2utt"):
+        made, expected = (tmp_path / d / name for d in ("c", "all"))
+        assert made.read_bytes() == expected.read_bytes()
+
+
+def test_sets_with_segments_are_put_together(tmp_path):
+    write_set(tmp_path / "a", "1", segments={"1": ("1", 0.0, 1.0)})
+    write_set(tmp_path / "b", "2", segments={"2": ("2", 0.5, 1.5)})
+    datadir.combine([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
+    made = datadir.read(tmp_path / "c")
+    assert made.segments == {"1": ("1", 0.0, 1.0), "2": ("2", 0.5, 1.5)}
+
+
+def test_sets_that_share_an_id_are_not_put_together(tmp_path):
+    write_set(tmp_path / "a", "1", "2")
+    write_set(tmp_path / "b", "2", "3")
+    with pytest.raises(RecipeError, match=r"2 is in .*b and in a set"):
+        datadir.combine([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+
+
+def test_sets_with_and_without_segments_are_not_put_together(tmp_path):
+    write_set(tmp_path / "a", "1", segments={"1": ("1", 0.0, 1.0)})
+    write_set(tmp_path / "b", "2")
+    with pytest.raises(RecipeError, match=r"segments.*--speed_perturb_factors"):
+        datadir.combine([tmp_path / "a", tmp_path / "b"], tmp_path / "c")

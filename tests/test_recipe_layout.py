@@ -52,6 +52,12 @@ def names(**options):
             id="tag",
         ),
         pytest.param(
+            {"train_joined": 3, "speed_perturb_factors": "0.9"},
+            "exp/asr_train_raw_bpe30_sp_join3",
+            "exp/asr_stats_raw_bpe30_sp_join3",
+            id="joined",
+        ),
+        pytest.param(
             {"asr_exp": "/x/y", "asr_stats_dir": "/z"}, "/x/y", "/z", id="folders"
         ),
     ],

@@ -199,6 +199,23 @@ def test_long_recordings_are_transcribed_scored_and_drawn(finished):
     assert [line.split()[0] for line in lines] == ["all-long0001", "all-long0002"]
 
 
+def test_joined_utterances_are_trained_on_as_well(finished):
+    recipe, _ = finished
+    tokens = recipe / "data/token_list/bpe_unigram15/tokens.txt"
+    before = tokens.read_bytes()
+    words = ["--train_joined", "2", "--longform_join_args", "--group '()'"]
+    run(recipe, "--stop_stage", "5", *words)
+    made = datadir.read(recipe / "dump/raw/train_sp_join2")
+    single = datadir.read(recipe / "dump/raw/train_sp")
+    joined = {u: t for u, t in made.text.items() if u not in single.text}
+    assert made.text.items() >= single.text.items()
+    assert len(joined) == SETS["train"] // 2
+    order = sorted(u for u in single.text if not u.startswith("sp"))
+    assert joined["all-long0001"] == " ".join(single.text[u] for u in order[:2])
+    # other models go on with the same tokens
+    assert tokens.read_bytes() == before
+
+
 def test_changed_option_repeats_its_stage(finished, monkeypatch, capsys):
     recipe, _ = finished
     monkeypatch.chdir(recipe)

@@ -13,11 +13,11 @@ from espnet_srupp.longform.model import Files, Recogniser, load
 from espnet_srupp.longform.sources import Source
 from espnet_srupp.longform.transcript import Transcript
 from espnet_srupp.longform.usage import PeakMemory, Usage
-from espnet_srupp.longform.words import Clock, Word
+from espnet_srupp.longform.words import Word
 from espnet_srupp.recipe.errors import RecipeError
 
-# encoded frames (T', D), their clock, seconds of audio, and whom to tell the share done
-Search = Callable[[Tensor, Clock, float, Callable[[float], None]], list[Word]]
+# features (T, D), seconds of audio, and whom to tell the share done
+Search = Callable[[Tensor, float, Callable[[float], None]], list[Word]]
 
 
 class Decoder:
@@ -42,7 +42,7 @@ class Decoder:
         # what is compiled or loaded at first use is no part of a recording's time
         second = np.zeros(self.recogniser.rate, np.float32)
         with torch.inference_mode():
-            self.recogniser.encode([second])
+            self.recogniser.encode(self.recogniser.features([second]))
 
     def transcribe(
         self,
@@ -60,8 +60,8 @@ class Decoder:
         try:
             with torch.inference_mode():
                 samples = waveform.blocks(source, self.recogniser.rate)
-                xs, clock = self.recogniser.encode(samples)
-                words = self.search(xs, clock, seconds, told) if len(xs) else []
+                xs = self.recogniser.features(samples)
+                words = self.search(xs, seconds, told)
         except (MemoryError, RuntimeError) as error:
             # torch has no class of its own for it but on a GPU
             if "memory" not in str(error):
@@ -78,7 +78,8 @@ class Decoder:
 
 
 def greedy(recogniser: Recogniser, given: argparse.Namespace) -> Search:
-    def words(xs: Tensor, clock: Clock, seconds: float, _: Callable) -> list[Word]:
+    def words(xs: Tensor, seconds: float, _: Callable) -> list[Word]:
+        xs, clock = recogniser.encode(xs)
         blank = recogniser.espnet.blank_id
         tokens = search.greedy(recogniser.log_probs(xs), blank)
         return recogniser.spelling.words(tokens, clock, seconds)
@@ -87,7 +88,8 @@ def greedy(recogniser: Recogniser, given: argparse.Namespace) -> Search:
 
 
 def prefix(recogniser: Recogniser, given: argparse.Namespace) -> Search:
-    def words(xs: Tensor, clock: Clock, seconds: float, _: Callable) -> list[Word]:
+    def words(xs: Tensor, seconds: float, _: Callable) -> list[Word]:
+        xs, clock = recogniser.encode(xs)
         blank = recogniser.espnet.blank_id
         tokens = search.prefix(recogniser.log_probs(xs), blank, given.beam_size)
         return recogniser.spelling.words(tokens, clock, seconds)
@@ -106,6 +108,4 @@ def joint(recogniser: Recogniser, given: argparse.Namespace) -> Search:
             "give --search prefix"
         )
     beams = windows.beam_search(model, given.beam_size, given.ctc_weight)
-    return windows.Joint(
-        model, beams, recogniser.spelling, given.window, given.overlap
-    ).words
+    return windows.Joint(recogniser, beams, given.window, given.overlap).words

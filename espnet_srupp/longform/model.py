@@ -105,22 +105,27 @@ class Recogniser:
     input_layer: str | None
     spelling: Spelling
 
-    def encode(
-        self, blocks: Iterable[np.ndarray], tile: int = TILE
-    ) -> tuple[Tensor, Clock]:
-        """Encodes samples (N,) that come in blocks, all in one pass of the encoder.
+    @property
+    def frame(self) -> float:
+        """Seconds from one feature frame to the next."""
+        return self.espnet.frontend.stft.hop_length / self.rate
+
+    def features(self, blocks: Iterable[np.ndarray], tile: int = TILE) -> Tensor:
+        """Features (T, D) of samples (N,) that come in blocks; T is 0 for too few."""
+        return features(self.espnet.frontend, self.espnet.normalize, blocks, tile)
+
+    def encode(self, xs: Tensor) -> tuple[Tensor, Clock]:
+        """Encodes features (T, D) in one pass.
 
         Returns:
-            The encoder's output (T', D) and where its frames lie in time; T' is 0 where
-            there are too few samples for a frame.
+            The encoder's output (T', D') and where its frames lie in time; T' is 0
+            where there are too few features for a frame.
         """
-        model = self.espnet
-        xs = features(model.frontend, model.normalize, blocks, tile)
         T = len(xs)
         try:
-            xs = self.encoder(xs) if T else xs[:0]
+            xs = self.encoder(xs) if T else self.nothing(xs)
         except TooShortUttError:
-            xs = xs[:0]
+            xs = self.nothing(xs)
         return xs, self.clock(T, len(xs))
 
     def encoder(self, xs: Tensor) -> Tensor:
@@ -135,6 +140,10 @@ class Recogniser:
         xs = xs[0] if isinstance(xs, tuple) else xs
         return xs[0, : olens[0]]
 
+    def nothing(self, xs: Tensor) -> Tensor:
+        """(0, D')"""
+        return xs.new_zeros(0, self.espnet.encoder.output_size())
+
     def clock(self, T: int, frames: int) -> Clock:
         """Where the encoder's `frames` of `T` features lie.
 
@@ -148,9 +157,8 @@ class Recogniser:
             stride = math.prod(strides)
         stft = self.espnet.frontend.stft
         middle = 0 if stft.center else stft.n_fft / 2
-        hop = stft.hop_length / self.rate
-        first = ((width - 1) - stride) / 2 * hop + middle / self.rate
-        return Clock(first, stride * hop)
+        first = ((width - 1) - stride) / 2 * self.frame + middle / self.rate
+        return Clock(first, stride * self.frame)
 
     def log_probs(self, xs: Tensor) -> Iterator[Tensor]:
         """CTC's log-probabilities (rows, vocabulary) of encoded frames, in tiles."""

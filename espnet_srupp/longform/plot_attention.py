@@ -136,7 +136,7 @@ def look(word: str, source: Source, checkpoint: str | None) -> Map:
     found = probe.watch(encoder)
     with torch.inference_mode():
         samples = waveform.blocks(source, recogniser.rate)
-        frames, clock = recogniser.encode(samples)
+        frames, clock = recogniser.encode(recogniser.features(samples))
     if not len(frames):
         raise RecipeError(f"{source} is too short for {path}: give a longer utterance")
     if not found:

@@ -6,8 +6,8 @@ and memory grow linearly. AUDIO are sound files of any format and rate, or data
 directories (wav.scp, perhaps segments).
 
 --search greedy and prefix are by CTC alone, over the whole recording. joint is ESPnet's
-joint decoding by CTC and attention, in overlapping windows; a recording longer than one
-comes out badly so far, as the decoder does not take slices of a long encoding.
+joint decoding by CTC and attention, in overlapping windows, as a decoder has learned to
+attend to utterances: choose --window about as long as those of the training.
 
 Without --out the text goes to standard output, "name text" a line. --out DIR gets text,
 longform.jsonl (speed and memory, for `score`), and for each recording NAME.json (words
@@ -77,7 +77,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         type=float,
         default=20.0,
-        help="of joint: what the decoder attends to at once (default: %(default)s)",
+        help="of joint: what is encoded and attended to at once (default: %(default)s)",
     )
     add(
         "--overlap",

@@ -1,9 +1,11 @@
 """Joint CTC and attention decoding of a long recording, in overlapping windows.
 
-The decoder attends to a window of the encoder's output, which was made in one pass. In
-the overlap of two windows the words of both are compared. Where they agree on a word at
-about the same time, the one that is nearest to the middle of the overlap is where the
-text goes over from one window to the next: every word on which both agree is there
+Each window of the features is encoded and decoded by itself, as an utterance is: a
+decoder that has learned from utterances cannot attend to slices of a long encoding.
+
+In the overlap of two windows the words of both are compared. Where they agree on a word
+at about the same time, the one that is nearest to the middle of the overlap is where
+the text goes over from one window to the next: every word on which both agree is there
 once, whatever its times, and where they differ, one of them is believed as a whole. If
 they agree on none, a word is taken from the window in whose half of the overlap its
 middle lies; then one on the boundary may be there twice, or not at all. A word that a
@@ -28,7 +30,8 @@ from espnet2.bin.asr_inference import (
 from torch import Tensor, nn
 
 from espnet_srupp.longform import search
-from espnet_srupp.longform.words import Clock, Spelling, Token, Word
+from espnet_srupp.longform.model import Recogniser
+from espnet_srupp.longform.words import Token, Word
 
 SAME = 0.2  # seconds by which the times of one word may differ in two windows
 
@@ -63,54 +66,50 @@ class Joint:
     """Decodes by windows.
 
     Attributes:
-        model: ESPnetASRModel.
+        recogniser: with a decoder that attends.
         search: of `beam_search`.
-        spelling: how tokens make words.
         window, overlap: in seconds.
     """
 
-    model: nn.Module
+    recogniser: Recogniser
     search: BeamSearch
-    spelling: Spelling
     window: float
     overlap: float
 
     def words(
-        self,
-        xs: Tensor,
-        clock: Clock,
-        seconds: float,
-        told: Callable[[float], None] = lambda share: None,
+        self, xs: Tensor, seconds: float, told: Callable[[float], None]
     ) -> list[Word]:
         """Words of a recording of so many seconds.
 
         Args:
-            xs: the encoder's output (T', D); one that fits a window is decoded at once.
-            clock: of its frames.
+            xs: its features (T, D); they are decoded at once if they fit a window.
             seconds: how long the recording is.
             told: is called with the share that is done.
         """
-        window, overlap = clock.frames(self.window), clock.frames(self.overlap)
+        frame = self.recogniser.frame
+        window, overlap = round(self.window / frame), round(self.overlap / frame)
         found: list[Word] = []
         last = 0
         for begin, end in spans(len(xs), window, overlap):
-            tokens = self.decode(xs[begin:end])
-            tokens = [Token(t.id, t.begin + begin, t.end + begin) for t in tokens]
-            words = self.spelling.words(tokens, clock, seconds)
-            found = joined(found, words, clock.seconds(begin), clock.seconds(last))
+            encoded, clock = self.recogniser.encode(xs[begin:end])
+            words = self.recogniser.spelling.words(
+                self.decode(encoded), clock.later(begin * frame), seconds
+            )
+            found = joined(found, words, begin * frame, last * frame)
             last = end
             told(end / len(xs))
         return found
 
     def decode(self, xs: Tensor) -> list[Token]:
-        """Tokens of a window (T', D), in the frames where CTC puts them."""
-        found = self.search(x=xs)
+        """Tokens of an encoded window (T', D), in the frames where CTC puts them."""
+        found = self.search(x=xs) if len(xs) else []
         if not found:
             return []
-        blank = self.model.blank_id
+        model = self.recogniser.espnet
+        blank = model.blank_id
         # without the marks of begin and end
         ids = [id for id in found[0].yseq.tolist()[1:-1] if id != blank]
-        return aligned(self.model.ctc.log_softmax(xs[None]), ids, blank)
+        return aligned(model.ctc.log_softmax(xs[None]), ids, blank)
 
 
 def spans(frames: int, window: int, overlap: int) -> Iterator[tuple[int, int]]:

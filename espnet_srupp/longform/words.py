@@ -44,9 +44,9 @@ class Clock:
     def seconds(self, frame: int) -> float:
         return self.first + frame * self.period
 
-    def frames(self, seconds: float) -> int:
-        """How many frames are about so long."""
-        return round(seconds / self.period)
+    def later(self, seconds: float) -> "Clock":
+        """The clock of frames that lie so much later."""
+        return Clock(self.first + seconds, self.period)
 
 
 class Spelling:

@@ -140,6 +140,8 @@ def check(options: Options) -> None:
     for name in ("nj", "inference_nj", "nbpe"):
         if getattr(options, name) < 1:
             raise RecipeError(f"--{name} must be 1 or more")
+    if options.train_joined < 0 or options.train_joined == 1:
+        raise RecipeError("--train_joined must be 2 or more, or 0 for none")
     if not options.min_wav_duration < options.max_wav_duration:
         raise RecipeError("--min_wav_duration must be below --max_wav_duration")
     if options.score_opts not in ("", "-s"):

@@ -6,7 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from espnet_srupp.recipe import audio, stage, tokens
+from espnet_srupp.recipe import audio, datadir, longform, stage, tokens
+from espnet_srupp.recipe.datadir import tables
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
@@ -64,19 +65,30 @@ def make_sets(given: Options, corpus: ModuleType, step: Step) -> None:
 
 
 def perturb(given: Options, names: Layout) -> Iterator[Step]:
-    """Stage 2: copies of the training set at other speeds."""
-    if not given.speeds:
-        return say("stage 2: no other speeds (--speed_perturb_factors)")
-    source, target = DATA / given.train_set, DATA / names.train_set
-    yield Step(
-        2,
-        f"speeds {given.speed_perturb_factors} of {source}",
-        partial(audio.perturb_speed, source, target, given.speeds, given.nj),
-        [target],
-        tables(source),
-        given.some("speed_perturb_factors"),
-        audio=source / "wav.scp",
-    )
+    """Stage 2: the training set at other speeds, and with utterances joined."""
+    source, target = DATA / given.train_set, DATA / names.speed_set
+    if given.speeds:
+        yield Step(
+            2,
+            f"speeds {given.speed_perturb_factors} of {source}",
+            partial(audio.perturb_speed, source, target, given.speeds, given.nj),
+            [target],
+            tables(source),
+            given.some("speed_perturb_factors"),
+            audio=source / "wav.scp",
+        )
+    else:
+        say("stage 2: no other speeds (--speed_perturb_factors)")
+    if given.train_joined:
+        yield longform.joining(2, given, source, given.train_joined)
+        sets = [target, longform.joined(source, given.train_joined)]
+        yield Step(
+            2,
+            f"{sets[0]} and {sets[1]} together",
+            partial(datadir.combine, sets, DATA / names.train_set),
+            [DATA / names.train_set],
+            [table for path in sets for table in tables(path)],
+        )
 
 
 def format_sets(given: Options, names: Layout) -> Iterator[Step]:
@@ -125,6 +137,9 @@ def make_tokens(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 5: the token list."""
     # as asr.sh, from all of the training text, also of what stage 4 leaves out
     text = names.raw / "org" / names.train_set / "text"
+    if given.train_joined:
+        # the list does not depend on how often a text is there
+        text = DATA / names.speed_set / "text"
     settings = given.some("oov", "blank", "sos_eos")
     if given.token_type == "bpe":
         text = Path(given.bpe_train_text or text)
@@ -144,10 +159,3 @@ def make_tokens(given: Options, names: Layout) -> Iterator[Step]:
         [text],
         settings,
     )
-
-
-def tables(directory: Path) -> list[Path]:
-    """The files of a data directory."""
-    names = ("wav.scp", "text", "utt2spk", "segments")
-    found = [directory / name for name in names]
-    return [path for path in found if path.name != "segments" or path.exists()]

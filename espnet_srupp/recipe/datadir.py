@@ -87,6 +87,39 @@ def write_files(data: DataDir, directory: Path, path: Path) -> None:
         write_table(rows, directory / "segments")
 
 
+def combine(sources: list[Path], target: Path) -> None:
+    """Writes several data directories as one.
+
+    Raises:
+        RecipeError: as for `read`, they share an id, or some have segments and others
+            have none.
+    """
+    made = read(sources[0])
+    for source in sources[1:]:
+        more = read(source)
+        if (more.segments is None) != (made.segments is None):
+            raise RecipeError(
+                f"of {sources[0]} and {source} one has segments and the other has "
+                'none: cut them into files by --speed_perturb_factors "1.0"'
+            )
+        names = ("wav", "text", "utt2spk") + ("segments",) * bool(made.segments)
+        for name in names:
+            mine, others = getattr(made, name), getattr(more, name)
+            if shared := sorted(mine.keys() & others.keys()):
+                raise RecipeError(
+                    f"{shared[0]} is in {source} and in a set it is put together with: "
+                    "rename one"
+                )
+            mine |= others
+    write(made, target)
+
+
+def tables(path: Path) -> list[Path]:
+    """The files of a data directory that all else follows from."""
+    found = [path / name for name in ("wav.scp", "text", "utt2spk", "segments")]
+    return [table for table in found if table.name != "segments" or table.exists()]
+
+
 def read_table(path: Path) -> dict[str, str]:
     """Reads lines of "key value", sorted by key in the C locale, each key once."""
     try:

@@ -14,7 +14,8 @@ class Layout:
 
     Attributes:
         source_set: the training set as stage 1 makes it.
-        train_set: the same after speed perturbation, with `_sp`.
+        speed_set: the same after speed perturbation, with `_sp`.
+        train_set: that and joined utterances, with `_join<N>`.
         train, valid: their formatted and filtered data directories.
         tests: what is decoded, by name; the unfiltered validation set is `org/<set>`.
         token_list, bpemodel: made by stage 5; bpemodel is None for char and word.
@@ -23,6 +24,7 @@ class Layout:
     """
 
     source_set: str
+    speed_set: str
     train_set: str
     raw: Path
     train: Path
@@ -41,19 +43,22 @@ class Layout:
 
 def layout(options: Options) -> Layout:
     """Derives the names as asr.sh does."""
-    perturbed = "_sp" if options.speeds else ""
+    speed_set = options.train_set + ("_sp" if options.speeds else "")
+    joined = f"_join{options.train_joined}" if options.train_joined else ""
+    train_set = speed_set + joined
+    made = train_set.removeprefix(options.train_set)
     raw = Path(options.dumpdir) / "raw"
-    train_set = options.train_set + perturbed
     size = f"{options.nbpe}" if options.token_type == "bpe" else ""
     lang = "" if options.lang == "noinfo" else f"_{options.lang}"
     suffix = f"raw{lang}_{options.token_type}{size}"
     tokens = Path("data") / f"{options.lang}_token_list".removeprefix("noinfo_")
     kind = f"bpe_{options.bpemode}{size}" if size else options.token_type
     expdir = Path(options.expdir)
-    stats = options.asr_stats_dir or expdir / f"asr_stats_{suffix}{perturbed}"
-    tag = options.asr_tag or asr_tag(options, suffix) + perturbed
+    stats = options.asr_stats_dir or expdir / f"asr_stats_{suffix}{made}"
+    tag = options.asr_tag or asr_tag(options, suffix) + made
     return Layout(
         source_set=options.train_set,
+        speed_set=speed_set,
         train_set=train_set,
         raw=raw,
         train=raw / train_set,

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 
 from espnet_srupp.recipe import decoding, longform
-from espnet_srupp.recipe.data_stages import tables
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.stage import Step, say
@@ -58,15 +57,7 @@ def evaluate_long(given: Options, names: Layout) -> Iterator[Step]:
 
 def join_set(given: Options, source: Path) -> Iterator[Step]:
     for number in given.joined:
-        yield Step(
-            15,
-            f"utterances of {source} joined by {number}",
-            partial(longform.join, given, source, number),
-            [longform.joined(source, number)],
-            tables(source),
-            given.some("longform_join_args"),
-            audio=source / "wav.scp",
-        )
+        yield longform.joining(15, given, source, number)
 
 
 def transcription(

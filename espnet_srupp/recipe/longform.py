@@ -9,14 +9,16 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from espnet_srupp.recipe import config, process
+from espnet_srupp.recipe.datadir import tables
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.process import Job, Tail
-from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.stage import Step, say
 
 # what `transcribe`, `score` and `plot` leave
 RESULTS = ("text", "longform.jsonl")
@@ -61,8 +63,21 @@ def joined(source: Path, number: int) -> Path:
     return source.with_name(f"{source.name}_long") / f"{number}x"
 
 
+def joining(number: int, options: Options, source: Path, utterances: int) -> Step:
+    """The step of a stage that joins utterances of a data directory."""
+    return Step(
+        number,
+        f"utterances of {source} joined by {utterances}",
+        partial(join, options, source, utterances),
+        [joined(source, utterances)],
+        tables(source),
+        options.some("longform_join_args"),
+        audio=source / "wav.scp",
+    )
+
+
 def join(options: Options, source: Path, number: int) -> None:
-    """Joins the utterances of a test set.
+    """Joins the utterances of a set.
 
     Raises:
         RecipeError: `join` failed, or no recording has so many utterances.

@@ -54,6 +54,9 @@ class Options:
     test_sets: str = option("data", "", "test sets, separated by spaces")
     eval_valid_set: bool = option("data", False, "decode the validation set as well")
     speed_perturb_factors: str = option("data", "", 'speeds, e.g. "0.9 1.0 1.1"')
+    train_joined: int = option(
+        "data", 0, "train on utterances joined by so many as well, 0: on none"
+    )
     audio_format: str = option("data", "flac", "of written audio", choices="flac wav")
     fs: str = option("data", "16k", "sampling rate, Hz or kHz with a k")
     min_wav_duration: float = option("data", 0.1, "shortest training audio, s")
