@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 import torch
 from espnet2.tasks.abs_task import scheduler_classes
+from espnet2.tasks.lm import LMTask
 
 from espnet_srupp.profile import build_encoder, count_parameters, profile
 from espnet_srupp.recipe.config import load, read
 from espnet_srupp.task import ASRTask
 
 CONF = Path(__file__).parents[1] / "conf"
-TRAININGS = sorted(CONF.glob("*/train*.yaml"))
+TRAININGS = sorted(CONF.glob("*/train_asr*.yaml"))
+LANGUAGE_MODELS = sorted(CONF.glob("*/train_lm*.yaml"))
 # the corpora of Pan et al. (2021)
 PAPER = ("librispeech", "aishell", "tedlium3")
 TOKENS = ["<blank>", "<unk>", *"▁ABCDEFGHIJKLMNOPQRSTUVWXYZ", "<sos/eos>"]
@@ -26,6 +28,7 @@ def name(path):
 
 
 ALL = pytest.mark.parametrize("path", TRAININGS, ids=name)
+ALL_LANGUAGE_MODELS = pytest.mark.parametrize("path", LANGUAGE_MODELS, ids=name)
 OF_PAPER = pytest.mark.parametrize(
     "path", [path for path in TRAININGS if path.parent.name in PAPER], ids=name
 )
@@ -39,6 +42,14 @@ def parse(path, tokens=TOKENS):
     """The arguments of ESPnet's training with this configuration."""
     words = ["--config", str(path), "--output_dir", "x", "--token_type", "char"]
     args = ASRTask.get_parser().parse_args(words)
+    args.token_list = tokens
+    return args
+
+
+def parse_lm(path, tokens=TOKENS):
+    """The same of a language model."""
+    words = ["--config", str(path), "--output_dir", "x", "--token_type", "char"]
+    args = LMTask.get_parser().parse_args(words)
     args.token_list = tokens
     return args
 
@@ -71,25 +82,42 @@ def test_a_step_reaches_every_parameter(path):
     if "interctc_layer_idx" in args.encoder_conf:
         args.encoder_conf["interctc_layer_idx"] = [1]
     model = ASRTask.build_model(args).train()
-    (optimizer,) = ASRTask.build_optimizers(args, model)
-    scheduler = scheduler_classes[args.scheduler](optimizer, **args.scheduler_conf)
+    batch = {
+        "speech": torch.randn(2, 8000),
+        "speech_lengths": torch.tensor([8000, 6400]),
+        "text": torch.tensor([[3, 4, 5], [6, 7, -1]]),
+        "text_lengths": torch.tensor([3, 2]),
+    }
+    step(args, model, batch, model.ctc.ctc_lo.bias)
 
-    loss, _, _ = model(
-        speech=torch.randn(2, 8000),
-        speech_lengths=torch.tensor([8000, 6400]),
-        text=torch.tensor([[3, 4, 5], [6, 7, -1]]),
-        text_lengths=torch.tensor([3, 2]),
-    )
+
+@ALL_LANGUAGE_MODELS
+def test_a_step_reaches_every_parameter_of_a_language_model(path):
+    args = parse_lm(path)
+    # all widths, one layer
+    args.lm_conf["layer" if args.lm == "transformer" else "nlayers"] = 1
+    model = LMTask.build_model(args).train()
+    batch = {
+        "text": torch.tensor([[3, 4, 5], [6, 7, 0]]),
+        "text_lengths": torch.tensor([3, 2]),
+    }
+    step(args, model, batch, model.lm.decoder.bias)
+
+
+def step(args, model, batch, bias):
+    """Trains on a batch, which is to reach all parameters and to move `bias`."""
+    (optimizer,) = ASRTask.build_optimizers(args, model)
+    loss, _, _ = model(**batch)
     loss.backward()
     # what DDP needs
     assert [n for n, p in model.named_parameters() if p.grad is None] == []
     assert all(p.grad.isfinite().all() for p in model.parameters())
 
-    bias = model.ctc.ctc_lo.bias
     before = bias.clone()
     # the second step, as a warm-up may begin with a learning rate of 0
     optimizer.step()
-    scheduler.step()
+    if args.scheduler:
+        scheduler_classes[args.scheduler](optimizer, **args.scheduler_conf).step()
     optimizer.step()
     assert not torch.equal(bias, before)
     assert all(p.isfinite().all() for p in model.parameters())
@@ -116,15 +144,34 @@ def test_weight_decay_is_of_the_encoders_matrices_alone(corpus):
 def test_decoding_is_one_for_a_corpus_and_espnet_takes_it(path):
     from espnet2.bin.asr_inference import get_parser
 
-    assert path.name == "decode_asr.yaml"
+    assert path.name in ("decode_asr.yaml", "decode_asr_lm.yaml")
     words = ["--config", str(path), "--output_dir", "x", "--key_file", "x"]
     args = get_parser().parse_args([*words, "--data_path_and_name_and_type", "x,y,z"])
     assert vars(args).items() >= load(path).items()
 
 
-@ALL
+@pytest.mark.parametrize(
+    "corpus", [path.parent.name for path in LANGUAGE_MODELS], ids=str
+)
+def test_every_language_model_has_a_decoding_that_counts_it(corpus):
+    found = [load(str(path)) for path in (CONF / corpus).glob("decode*.yaml")]
+    assert max(config["lm_weight"] for config in found) > 0
+
+
+@pytest.mark.parametrize("path", [*TRAININGS, *LANGUAGE_MODELS], ids=name)
 def test_first_line_says_what_it_is(path):
     assert path.read_text().startswith("# ")
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in LANGUAGE_MODELS if path.parent.name in PAPER], ids=name
+)
+def test_head_has_the_language_models_size(path):
+    found = re.search(r"with (\d+) tokens: ([\d.]+) M parameters", head(path))
+    tokens = list(map(str, range(int(found[1]))))
+    with torch.device("meta"):
+        model = LMTask.build_model(parse_lm(path, tokens))
+    assert count_parameters(model) / 1e6 == pytest.approx(float(found[2]), abs=0.006)
 
 
 @OF_PAPER

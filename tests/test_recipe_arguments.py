@@ -18,7 +18,9 @@ speed_perturb_factors audio_format fs min_wav_duration max_wav_duration token_ty
 bpemode oov blank sos_eos bpe_nlsyms bpe_char_cover bpe_train_text lang asr_tag asr_exp
 asr_stats_dir asr_config asr_args pretrained_model ignore_init_mismatch feats_normalize
 asr_speech_fold_length asr_text_fold_length inference_tag inference_config
-inference_args inference_asr_model train_set valid_set test_sets score_opts""".split()
+inference_args inference_asr_model use_lm lm_config lm_args lm_tag lm_exp lm_stats_dir
+lm_train_text lm_dev_text lm_test_text lm_fold_length inference_lm train_set valid_set
+test_sets score_opts""".split()
 OURS = ["corpus", "archive", "force", "LIBRISPEECH", "AISHELL", "TEDLIUM3", "partial"]
 OURS += [
     "train_joined",
@@ -65,7 +67,7 @@ def test_value(words, name, value):
     [
         pytest.param(["--nbp", "5"], ["--nbp", "--nbpe"], id="nearest name"),
         pytest.param(["--stop-stge", "5"], ["--stop_stage"], id="nearest with dashes"),
-        pytest.param(["--use_lm", "true"], ["--use_lm"], id="not implemented"),
+        pytest.param(["--use_ngram", "true"], ["--use_ngram"], id="not implemented"),
         pytest.param(["--xyzzy", "5"], ["--xyzzy", "--help"], id="nothing near"),
         pytest.param(["--stag", "5"], ["--stag", "--stage"], id="no abbreviations"),
         pytest.param(["5"], ["'5'"], id="positional"),
@@ -141,6 +143,15 @@ def test_files_are_sought_in_the_callers_folder(tmp_path):
     (tmp_path / "my.yaml").touch()
     given = options("--asr_config", "my.yaml", caller=tmp_path)
     assert given.asr_config == str(tmp_path / "my.yaml")
+
+
+def test_text_for_a_language_model_may_be_there_later(tmp_path):
+    (tmp_path / "books.gz").touch()
+    words = ["--lm_train_text", "data/train/text books.gz"]
+    given = options(*words, "--lm_dev_text", "books.gz", caller=tmp_path)
+    assert given.lm_texts == ["data/train/text", str(tmp_path / "books.gz")]
+    assert given.lm_dev_text == str(tmp_path / "books.gz")
+    assert (given.lm_test_text, options().lm_texts) == ("", [])
 
 
 def test_a_corpus_is_sought_in_the_callers_folder_and_has_an_absolute_path(tmp_path):

@@ -26,7 +26,12 @@ ALL = [1, 2, 3, 4, 5, 10, 11, 12, 13]
         pytest.param({"longform": "1 3"}, [*ALL, 15], id="long recordings"),
         pytest.param({"stage": 14}, [], id="neither packing nor long recordings"),
         pytest.param({"stage": 3, "stop_stage": 4}, [3, 4], id="some"),
-        pytest.param({"stage": 5, "stop_stage": 8}, [5], id="up to language models"),
+        pytest.param({"stage": 5, "stop_stage": 8}, [5], id="no language model"),
+        pytest.param(
+            {"stage": 5, "stop_stage": 10, "use_lm": True},
+            [5, 6, 7, 8, 10],
+            id="language model",
+        ),
         pytest.param({"skip_stages": "1 2 11"}, [3, 4, 5, 10, 12, 13], id="left out"),
         pytest.param({"skip_data_prep": True}, [10, 11, 12, 13], id="skip_data_prep"),
         pytest.param({"skip_train": True}, [1, 3, 12, 13], id="skip_train"),
@@ -40,8 +45,8 @@ def test_stages(options, stages):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"stage": 6, "stop_stage": 8}, "language models"),
-        ({"stage": 9, "stop_stage": 9}, "language models"),
+        ({"stage": 6, "stop_stage": 8}, "need --use_lm true"),
+        ({"stage": 9, "stop_stage": 9, "use_lm": True}, "stage 9.*is not there"),
         ({"stage": 15}, 'give for example --longform "1 3 10 30"'),
         ({"stage": 16}, "1 to 15"),
         ({"stage": 5, "stop_stage": 3}, "1 to 15"),
@@ -50,6 +55,17 @@ def test_stages(options, stages):
 def test_stages_that_are_not_there(options, said):
     with pytest.raises(RecipeError, match=said):
         asr.chosen(Options(**options))
+
+
+def test_language_model_without_weight_is_a_mistake(tmp_path):
+    config = tmp_path / "decode.yaml"
+    config.write_text("lm_weight: 0.0\n")
+    given = {"use_lm": True, "inference_config": str(config)}
+    with pytest.raises(RecipeError, match="decode.yaml.*conf/decode_asr_lm.yaml"):
+        asr.check_weight(Options(**given))
+    asr.check_weight(Options(**given, inference_args="--lm_weight 0.2"))
+    # ESPnet's own weight is 1
+    asr.check_weight(Options(use_lm=True))
 
 
 @pytest.mark.parametrize(

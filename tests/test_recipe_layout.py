@@ -83,10 +83,50 @@ def test_experiment(options, exp, stats):
             id="overrides",
         ),
         pytest.param({"inference_tag": "mine"}, "mine", id="tag"),
+        pytest.param(
+            {"use_lm": True, "lm_config": "conf/train_lm.yaml", "lang": "en"},
+            "inference_lm_lm_train_lm_en_bpe30_valid.loss.ave_asr_model_valid.acc.ave",
+            id="language model",
+        ),
     ],
 )
 def test_inference(options, tag):
     assert names(**options).inference == tag
+
+
+@pytest.mark.parametrize(
+    ("options", "exp", "stats"),
+    [
+        ({}, "exp/lm_train_bpe30", "exp/lm_stats_bpe30"),
+        (
+            {"lang": "zh", "token_type": "char", "lm_config": "conf/lm.yaml"},
+            "exp/lm_lm_zh_char",
+            "exp/lm_stats_zh_char",
+        ),
+        (
+            {"lm_args": "--lm_conf unit=8", "speed_perturb_factors": "0.9 1.0"},
+            "exp/lm_train_bpe30_lm_confunit8",
+            "exp/lm_stats_bpe30",
+        ),
+        ({"lm_tag": "mine"}, "exp/lm_mine", "exp/lm_stats_bpe30"),
+        ({"lm_exp": "/x/y", "lm_stats_dir": "/z"}, "/x/y", "/z"),
+    ],
+    ids=["no", "char", "overrides", "tag", "folders"],
+)
+def test_language_model(options, exp, stats):
+    made = names(**options)
+    assert made.lm_exp == Path(exp)
+    assert made.lm_stats == Path(stats)
+
+
+def test_language_model_is_measured_on_what_it_was_not_validated_on():
+    made = names()
+    assert made.lm_train == Path("dump/raw/lm_train.txt")
+    assert made.lm_valid == Path("dump/raw/org/train_dev/text")
+    assert made.lm_test == Path("dump/raw/test/text")
+    assert names(test_sets="train_dev").lm_test == made.lm_valid
+    given = names(lm_dev_text="a/text", lm_test_text="b/text")
+    assert (given.lm_valid, given.lm_test) == (Path("a/text"), Path("b/text"))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from espnet_srupp.recipe import process
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import cores
-from espnet_srupp.recipe.process import Job, explain, run
+from espnet_srupp.recipe.process import Job, Tail, explain, run
 
 PYTHON = shlex.quote(sys.executable)
 
@@ -194,3 +194,10 @@ def test_a_sentence_of_our_own_programs_is_told_as_it_is(tmp_path):
 def test_silent_ends_are_told(tmp_path, code, said):
     (tmp_path / "log").write_text("")
     assert said in explain(tmp_path / "log", code)
+
+
+def test_log_that_is_not_there_yet_has_no_lines(tmp_path):
+    tail = Tail(tmp_path / "log")
+    assert tail.lines() == []
+    (tmp_path / "log").write_text("one\ntw")
+    assert tail.lines() == ["one"]

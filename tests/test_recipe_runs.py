@@ -37,10 +37,21 @@ num_att_plot: 0
 optim: adam
 best_model_criterion: [[valid, acc, max]]
 """
+LM_CONFIG = """
+lm: seq_rnn
+lm_conf: {unit: 16, nlayers: 1}
+batch_type: numel
+batch_bins: 2000
+max_epoch: 2
+num_workers: 0
+optim: adam
+best_model_criterion: [[valid, loss, min]]
+"""
 OPTIONS = [
     *("--corpus", "mini", "--train_set", "train", "--valid_set", "dev"),
     *("--test_sets", "test", "--fs", "8k", "--nbpe", "15", "--stage", "2"),
     *("--nj", "1", "--inference_nj", "2", "--asr_config", "conf/train.yaml"),
+    *("--lm_config", "conf/train_lm.yaml"),
     *("--inference_args", "--beam_size 2 --maxlenratio -6"),
     *("--speed_perturb_factors", "0.9 1.0"),
 ]
@@ -84,6 +95,7 @@ def recipe(tmp_path_factory):
     shutil.copy(ROOT / "recipes" / "path.sh", root / "recipes")
     (root / "espnet_srupp").symlink_to(ROOT / "espnet_srupp")
     (recipe / "conf" / "train.yaml").write_text(CONFIG)
+    (recipe / "conf" / "train_lm.yaml").write_text(LM_CONFIG)
     (recipe / "run.sh").write_text(RUN)
     (recipe / "run.sh").chmod(0o755)
     make_corpus(recipe)
@@ -186,6 +198,31 @@ def test_nothing_is_done_twice(finished):
     assert all(line.endswith("done before") for line in steps)
     assert before == {p: p.stat().st_mtime_ns for p in recipe.rglob("*") if p.is_file()}
     assert "|test|" in printed or "/test|" in printed
+
+
+LM_EXP = "exp/lm_train_lm_bpe15"
+
+
+def test_language_model_is_trained_measured_and_decoded_with(finished):
+    recipe, _ = finished
+    words = ["--use_lm", "true", "--stage", "6", "--stop_stage", "13"]
+    printed = run(recipe, *words)
+    assert re.search(r"epoch 2/2: train loss [\d.]+, valid loss [\d.]+", printed)
+    found = re.search(r"perplexity of dump/raw/test/text: ([\d.]+) for each", printed)
+    # 15 tokens, all of which it knows to be possible
+    assert 1 < float(found[1]) < 30
+    saved = float((recipe / LM_EXP / "perplexity_test" / "ppl").read_text())
+    assert saved == pytest.approx(float(found[1]), abs=0.006)
+    lines = (recipe / "dump/raw/lm_train.txt").read_text().splitlines()
+    assert len(lines) == SETS["train"]
+    # both stand in one table
+    name = Path(RESULTS).name.replace(
+        "_asr", f"_lm_{Path(LM_EXP).name}_valid.loss.ave_asr", 1
+    )
+    rows = re.findall(r"^\|(\S+)/test\|4\|11\|", printed, re.MULTILINE)
+    assert rows == [Path(RESULTS).name, name]
+    steps = [line for line in run(recipe, *words).splitlines() if "] stage" in line]
+    assert all(line.endswith("done before") for line in steps)
 
 
 def test_long_recordings_are_transcribed_scored_and_drawn(finished):

@@ -56,7 +56,3 @@ def test_outputs_are_asr_shs_files():
         stats / "valid/speech_shape",
         stats / "valid/text_shape.char",
     }
-
-
-def test_lines_of_a_file_that_is_not_there_yet_are_none(tmp_path):
-    assert statistics.count(tmp_path / "x") == 0

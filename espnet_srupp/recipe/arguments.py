@@ -13,7 +13,13 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import CORPORA, Options, pairs
 
 # what may be given relative to the folder in which run.sh was called
-INPUT_FILES = ("archive", "asr_config", "inference_config", "bpe_train_text")
+INPUT_FILES = (
+    "archive",
+    "asr_config",
+    "lm_config",
+    "inference_config",
+    "bpe_train_text",
+)
 # options that hold numbers, and the property that reads them
 NUMERIC = {
     "fs": "rate",
@@ -23,7 +29,7 @@ NUMERIC = {
 }
 # options that hold words for another program
 ARGUMENTS = (
-    *("asr_args", "inference_args", "python"),
+    *("asr_args", "lm_args", "inference_args", "lm_train_text", "python"),
     *("longform_models", "longform_join_args", "longform_args"),
 )
 METAVARS = {str: "TEXT", int: "N", float: "X", bool: "true|false"}
@@ -34,6 +40,7 @@ command was given. Your own data: write data/<set> with wav.scp, text and utt2sp
 --train_set, --valid_set and --test_sets, and begin with --stage 2.
 
 stages: 1 data, 2 speed perturbation, 3 format, 4 filter by length, 5 tokens,
+        6 statistics, 7 training, 8 perplexity of a language model (--use_lm true),
         10 statistics, 11 training, 12 decoding, 13 scoring, 14 packing,
         15 error rates of utterances joined to long ones (--longform)"""
 
@@ -118,6 +125,10 @@ def parse(words: Sequence[str], caller: Path) -> Options:
         for name, folder in options.others.items()
     ]
     found["longform_models"] = shlex.join(others)
+    texts = [nearer(path, caller) for path in options.lm_texts]
+    found["lm_train_text"] = shlex.join(texts)
+    for name in ("lm_dev_text", "lm_test_text"):
+        found[name] = nearer(getattr(options, name), caller)
     return replace(options, **found)
 
 
@@ -130,6 +141,12 @@ def find(name: str, path: str, caller: Path) -> str:
             return os.path.abspath(candidate)
     places = " or ".join(dict.fromkeys(str(folder) for folder in (Path.cwd(), caller)))
     raise RecipeError(f"--{name} {path}: there is no such {kind} in {places}")
+
+
+def nearer(path: str, caller: Path) -> str:
+    """The path, which a stage may yet make, or that file in the caller's folder."""
+    there = caller / path
+    return str(there) if there.is_file() and not Path(path).is_file() else path
 
 
 def check(options: Options) -> None:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from espnet_srupp.recipe import arguments, stage
+from espnet_srupp.recipe import arguments, config, stage
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import full_disk_named
 from espnet_srupp.recipe.layout import layout
@@ -13,7 +13,7 @@ from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.program import end_as_by_interrupt, exit_code
 
 LAST = 15
-LANGUAGE_MODEL = range(6, 10)
+LANGUAGE_MODEL, NGRAM = range(6, 9), 9
 # what the options of asr.sh leave out
 SKIPS = {
     "skip_data_prep": range(1, 6),
@@ -41,6 +41,8 @@ def main(words: Sequence[str] | None = None) -> int:
 def run(given: Options) -> None:
     """Runs the stages that the options ask for."""
     numbers = chosen(given)
+    if given.use_lm and 12 in numbers:
+        check_weight(given)
     # importing torch takes seconds, which a wrong option need not wait for
     from espnet_srupp.recipe.stages import STAGES
 
@@ -56,7 +58,9 @@ def chosen(given: Options) -> list[int]:
     Raises:
         RecipeError: there is no such stage.
     """
-    left_out = set(given.skips)
+    left_out = {*given.skips, NGRAM}
+    if not given.use_lm:
+        left_out |= set(LANGUAGE_MODEL)
     if not given.longform:
         left_out.add(LAST)
     for name, numbers in SKIPS.items():
@@ -68,17 +72,32 @@ def chosen(given: Options) -> list[int]:
             f"--stage {given.stage} --stop_stage {given.stop_stage} is no stage: they "
             f"go from 1 to {LAST}"
         )
-    if set(asked) <= set(LANGUAGE_MODEL):
+    if set(asked) <= {NGRAM} | (set() if given.use_lm else set(LANGUAGE_MODEL)):
         raise RecipeError(
-            "stages 6 to 9 make language models, which this recipe does not have yet: "
-            "go on with --stage 10"
+            "stages 6 to 8, a language model, need --use_lm true, and stage 9, "
+            "n-grams, is not there: give that, or go on with --stage 10"
         )
     if asked[0] == LAST and not given.longform:
         raise RecipeError(
             "stage 15 needs --longform, how many utterances to join: give for example "
             '--longform "1 3 10 30"'
         )
-    return [n for n in asked if n not in left_out and n not in LANGUAGE_MODEL]
+    return [n for n in asked if n not in left_out]
+
+
+def check_weight(given: Options) -> None:
+    """Checks that the language model counts, before hours of training it.
+
+    Raises:
+        RecipeError: the decoding gives it the weight 0.
+    """
+    settings = config.read(given.inference_config, given.inference_args)
+    if float(settings.get("lm_weight", 1)) == 0:
+        raise RecipeError(
+            f"lm_weight is 0 in {given.inference_config}, so --use_lm true has no "
+            "effect: give an --inference_config for language models, such as "
+            "conf/decode_asr_lm.yaml, or --inference_args '--lm_weight 0.3'"
+        )
 
 
 if __name__ == "__main__":

@@ -14,22 +14,35 @@ def statistics(
 ) -> list[str]:
     """Statistics over the utterances of two key files, of train and valid."""
     return [
-        *("-m", "espnet2.bin.asr_train", "--collect_stats", "true"),
-        *("--train_shape_file", str(shares[0])),
-        *("--valid_shape_file", str(shares[1])),
-        *("--output_dir", str(output)),
+        *("-m", "espnet2.bin.asr_train", *collection(shares, output)),
         *data(names, "train"),
         *data(names, "valid"),
         *model(options, names),
     ]
 
 
+def lm_statistics(
+    options: Options, names: Layout, shares: list[Path], output: Path
+) -> list[str]:
+    """Lengths of the language model's text, of two key files."""
+    return [
+        *("-m", "espnet2.bin.lm_train", *collection(shares, output)),
+        *lm_model(options, names),
+    ]
+
+
+def collection(shares: list[Path], output: Path) -> list[str]:
+    return [
+        *("--collect_stats", "true", "--output_dir", str(output)),
+        *("--train_shape_file", str(shares[0])),
+        *("--valid_shape_file", str(shares[1])),
+    ]
+
+
 def training(options: Options, names: Layout, ngpu: int) -> list[str]:
     """Training on CPU (ngpu 0), one GPU or several GPUs of this machine."""
-    given = arguments(options.asr_args)
     words = [
-        *("-m", "espnet2.bin.asr_train", "--ngpu", str(ngpu), "--resume", "true"),
-        *("--multiprocessing_distributed", "true", "--output_dir", str(names.exp)),
+        *("-m", "espnet2.bin.asr_train", *fitting(names.exp, ngpu, options.asr_args)),
         *("--fold_length", str(options.asr_speech_fold_length * 100)),
         *("--fold_length", str(options.asr_text_fold_length)),
         *data(names, "train"),
@@ -37,8 +50,6 @@ def training(options: Options, names: Layout, ngpu: int) -> list[str]:
         *shapes(options, names, "train"),
         *shapes(options, names, "valid"),
     ]
-    if find_spec("tensorboard") is None and "use_tensorboard" not in given:
-        words += ["--use_tensorboard", "false"]
     if options.pretrained_model:
         words += ["--init_param", options.pretrained_model]
         words += ["--ignore_init_mismatch", str(options.ignore_init_mismatch).lower()]
@@ -50,6 +61,39 @@ def training(options: Options, names: Layout, ngpu: int) -> list[str]:
     return words + model(options, names)
 
 
+def lm_training(options: Options, names: Layout, ngpu: int) -> list[str]:
+    """Training of the language model, as `training`."""
+    file = f"text_shape.{options.token_type}"
+    return [
+        *("-m", "espnet2.bin.lm_train", *fitting(names.lm_exp, ngpu, options.lm_args)),
+        *("--fold_length", str(options.lm_fold_length)),
+        *("--train_shape_file", str(names.lm_stats / "train" / file)),
+        *("--valid_shape_file", str(names.lm_stats / "valid" / file)),
+        *lm_model(options, names),
+    ]
+
+
+def fitting(exp: Path, ngpu: int, given: str) -> list[str]:
+    words = [
+        *("--ngpu", str(ngpu), "--resume", "true", "--output_dir", str(exp)),
+        *("--multiprocessing_distributed", "true"),
+    ]
+    if find_spec("tensorboard") is None and "use_tensorboard" not in arguments(given):
+        words += ["--use_tensorboard", "false"]
+    return words
+
+
+def perplexity(options: Options, names: Layout, ngpu: int, output: Path) -> list[str]:
+    """Perplexity of the language model's test text."""
+    return [
+        *("-m", "espnet2.bin.lm_calc_perplexity", "--output_dir", str(output)),
+        *("--data_path_and_name_and_type", f"{names.lm_test},text,text"),
+        *("--train_config", str(names.lm_exp / "config.yaml")),
+        *("--model_file", str(names.lm_exp / options.inference_lm)),
+        *("--ngpu", str(ngpu)),
+    ]
+
+
 def inference(options: Options, names: Layout, scp: Path, output: Path) -> list[str]:
     """Beam search over the utterances of `scp`."""
     words = [
@@ -59,6 +103,9 @@ def inference(options: Options, names: Layout, scp: Path, output: Path) -> list[
         *("--asr_train_config", str(names.exp / "config.yaml")),
         *("--asr_model_file", str(names.exp / options.inference_asr_model)),
     ]
+    if options.use_lm:
+        words += ["--lm_train_config", str(names.lm_exp / "config.yaml")]
+        words += ["--lm_file", str(names.lm_exp / options.inference_lm)]
     if options.inference_config:
         words += ["--config", options.inference_config]
     if GENERATION >= 202611:
@@ -82,14 +129,27 @@ def shapes(options: Options, names: Layout, kind: str) -> list[str]:
 
 def model(options: Options, names: Layout) -> list[str]:
     """What statistics and training share; the user's own arguments come last."""
-    words = [
+    words = [*tokens(options, names), "--frontend_conf", f"fs={options.fs}"]
+    return words + configured(options.asr_config, options.asr_args)
+
+
+def lm_model(options: Options, names: Layout) -> list[str]:
+    """The same for the language model, which has but one kind of data."""
+    words = tokens(options, names)
+    for kind, text in (("train", names.lm_train), ("valid", names.lm_valid)):
+        words += [f"--{kind}_data_path_and_name_and_type", f"{text},text,text"]
+    return words + configured(options.lm_config, options.lm_args)
+
+
+def tokens(options: Options, names: Layout) -> list[str]:
+    return [
         *("--use_preprocessor", "true", "--non_linguistic_symbols", "none"),
         *("--bpemodel", str(names.bpemodel or "none")),
         *("--token_type", options.token_type),
         *("--token_list", str(names.token_list)),
         *("--cleaner", "none", "--g2p", "none"),
-        *("--frontend_conf", f"fs={options.fs}"),
     ]
-    if options.asr_config:
-        words += ["--config", options.asr_config]
-    return words + shlex.split(options.asr_args)
+
+
+def configured(config: str, given: str) -> list[str]:
+    return (["--config", config] if config else []) + shlex.split(given)

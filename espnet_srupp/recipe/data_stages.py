@@ -39,6 +39,16 @@ def prepare(given: Options, names: Layout) -> Iterator[Step]:
     yield step
 
 
+def lm_sentences(given: Options, names: Layout) -> Iterator[str]:
+    """The corpus's own text for language models, if it has any beside transcripts."""
+    corpus = import_module(f"espnet_srupp.recipe.corpora.{given.corpus}")
+    if not hasattr(corpus, "sentences"):
+        return iter(())
+    (step,) = prepare(given, names)
+    folder = step.options.get("folder")
+    return corpus.sentences(DOWNLOADS, Path(folder) if folder else None)
+
+
 def origin(given: Options) -> dict[str, str]:
     """What the command line says about where the corpus comes from."""
     if given.archive:

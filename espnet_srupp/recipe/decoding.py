@@ -28,16 +28,25 @@ def model_file(options: Options, names: Layout) -> Path:
     Raises:
         RecipeError: it is not there; names those that are.
     """
-    path = names.exp / options.inference_asr_model
+    return checkpoint(names.exp, options.inference_asr_model, "inference_asr_model", 11)
+
+
+def lm_file(options: Options, names: Layout) -> Path:
+    """The same of the language model."""
+    return checkpoint(names.lm_exp, options.inference_lm, "inference_lm", 7)
+
+
+def checkpoint(exp: Path, name: str, option: str, stage: int) -> Path:
+    path = exp / name
     if path.exists():
         return path
-    others = ", ".join(sorted(p.name for p in names.exp.glob("*.*.*.pth")))
+    others = ", ".join(sorted(p.name for p in exp.glob("*.*.*.pth")))
     raise RecipeError(
         f"{path} is not there: "
         + (
-            f"give --inference_asr_model one of {others}"
+            f"give --{option} one of {others}"
             if others
-            else "train it with --stage 11"
+            else f"train it with --stage {stage}"
         )
     )
 

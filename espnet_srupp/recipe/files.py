@@ -1,8 +1,10 @@
 """Files and directories that are there whole or not at all."""
 
 import errno
+import gzip
 import os
 import shutil
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,6 +77,23 @@ def atomic_dir(target: Path) -> Iterator[Path]:
             if old.exists() and not target.exists():
                 os.replace(old, target)
             shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[IO[str]]:
+    """Opens UTF-8 text for reading, also in a .gz file.
+
+    Raises:
+        RecipeError: what is read is damaged or not UTF-8.
+    """
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8") as file:
+            yield file
+    except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError) as error:
+        raise RecipeError(
+            f"{path} is damaged or not UTF-8 ({error}): fetch or convert it again"
+        ) from error
 
 
 def partial_name(path: Path, suffix: str = "partial") -> Path:

@@ -20,6 +20,8 @@ class Layout:
         tests: what is decoded, by name; the unfiltered validation set is `org/<set>`.
         token_list, bpemodel: made by stage 5; bpemodel is None for char and word.
         stats, exp: statistics and experiment.
+        lm_train, lm_valid, lm_test: text of the language model, with ids.
+        lm_stats, lm_exp: its statistics and experiment.
         inference: name of the decoding, a folder inside the experiment.
     """
 
@@ -34,6 +36,11 @@ class Layout:
     bpemodel: Path | None
     stats: Path
     exp: Path
+    lm_train: Path
+    lm_valid: Path
+    lm_test: Path
+    lm_stats: Path
+    lm_exp: Path
     inference: str
 
     @property
@@ -50,12 +57,17 @@ def layout(options: Options) -> Layout:
     raw = Path(options.dumpdir) / "raw"
     size = f"{options.nbpe}" if options.token_type == "bpe" else ""
     lang = "" if options.lang == "noinfo" else f"_{options.lang}"
-    suffix = f"raw{lang}_{options.token_type}{size}"
+    units = f"{lang}_{options.token_type}{size}"
+    suffix = f"raw{units}"
     tokens = Path("data") / f"{options.lang}_token_list".removeprefix("noinfo_")
     kind = f"bpe_{options.bpemode}{size}" if size else options.token_type
     expdir = Path(options.expdir)
     stats = options.asr_stats_dir or expdir / f"asr_stats_{suffix}{made}"
     tag = options.asr_tag or asr_tag(options, suffix) + made
+    sets = tests(options, raw)
+    valid = raw / "org" / options.valid_set
+    unseen = [directory for directory in sets.values() if directory != valid]
+    lm_exp = Path(options.lm_exp or expdir / f"lm_{lm_tag(options, units)}")
     return Layout(
         source_set=options.train_set,
         speed_set=speed_set,
@@ -63,12 +75,17 @@ def layout(options: Options) -> Layout:
         raw=raw,
         train=raw / train_set,
         valid=raw / options.valid_set,
-        tests=tests(options, raw),
+        tests=sets,
         token_list=tokens / kind / "tokens.txt",
         bpemodel=tokens / kind / "bpe.model" if size else None,
         stats=Path(stats),
         exp=Path(options.asr_exp) if options.asr_exp else expdir / f"asr_{tag}",
-        inference=options.inference_tag or inference_tag(options),
+        lm_train=raw / "lm_train.txt",
+        lm_valid=Path(options.lm_dev_text or valid / "text"),
+        lm_test=Path(options.lm_test_text or [*unseen, valid][0] / "text"),
+        lm_stats=Path(options.lm_stats_dir or expdir / f"lm_stats{units}"),
+        lm_exp=lm_exp,
+        inference=options.inference_tag or inference_tag(options, lm_exp),
     )
 
 
@@ -87,11 +104,22 @@ def asr_tag(options: Options, suffix: str) -> str:
     return f"{config}_{suffix}{overrides(options.asr_args)}"
 
 
-def inference_tag(options: Options) -> str:
+def lm_tag(options: Options, units: str) -> str:
+    config = Path(options.lm_config).stem if options.lm_config else "train"
+    return options.lm_tag or f"{config}{units}{overrides(options.lm_args)}"
+
+
+def inference_tag(options: Options, lm_exp: Path) -> str:
     config = options.inference_config
     tag = Path(config).stem if config else "inference"
-    model = re.sub(r"\.[^.]*$", "", options.inference_asr_model.replace("/", "_"))
-    return f"{tag}{overrides(options.inference_args)}_asr_model_{model}"
+    lm = f"_lm_{lm_exp.name}_{stem(options.inference_lm)}" if options.use_lm else ""
+    model = stem(options.inference_asr_model)
+    return f"{tag}{overrides(options.inference_args)}{lm}_asr_model_{model}"
+
+
+def stem(checkpoint: str) -> str:
+    """asr.sh's way to put a checkpoint into a name: "a/b.c.pth" becomes "a_b.c"."""
+    return re.sub(r"\.[^.]*$", "", checkpoint.replace("/", "_"))
 
 
 def overrides(arguments: str) -> str:

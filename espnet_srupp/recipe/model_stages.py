@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from espnet_srupp.recipe import (
+    commands,
     config,
     decoding,
     packing,
@@ -37,10 +38,11 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
     settings = config.read(given.asr_config, given.asr_args)
     settings |= given.some("fs", "feats_normalize", "pretrained_model")
     shapes = statistics.outputs(given, names)[1:]
+    command = partial(commands.training, given, names)
     step = Step(
         11,
         f"training of {names.exp}",
-        lambda: training.train(given, names, step.record()),
+        lambda: training.train(given, names.exp, command, step.record()),
         [names.exp / "config.yaml"],
         [*dumped(names), names.token_list, *shapes],
         settings,
@@ -51,6 +53,9 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
 def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 12: beam search."""
     model = decoding.model_file(given, names)
+    models = [model, names.exp / "config.yaml"]
+    if given.use_lm:
+        models += [decoding.lm_file(given, names), names.lm_exp / "config.yaml"]
     settings = config.read(given.inference_config, given.inference_args)
     for name, source in names.tests.items():
         target = names.decoding / name
@@ -59,7 +64,7 @@ def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
             f"decoding of {source}",
             partial(decoding.decode, given, names, name),
             [target / result for result in decoding.RESULTS],
-            [source / "wav.scp", model, names.exp / "config.yaml"],
+            [source / "wav.scp", *models],
             settings,
         )
 

@@ -72,6 +72,26 @@ class Options:
     oov: str = option("tokens", "<unk>", "symbol for what is not in the list")
     blank: str = option("tokens", "<blank>", "symbol of CTC's blank")
     sos_eos: str = option("tokens", "<sos/eos>", "symbol of start and end")
+    # language model
+    use_lm: bool = option("language model", False, "train it and decode with it")
+    lm_config: str = option("language model", "", "YAML file of its training")
+    lm_args: str = option("language model", "", 'overrides, e.g. "--max_epoch 10"')
+    lm_tag: str = option("language model", "", "its name, default: from options")
+    lm_exp: str = option("language model", "", "its folder, overrides lm_tag")
+    lm_stats_dir: str = option("language model", "", "folder of its statistics")
+    lm_train_text: str = option(
+        "language model",
+        "",
+        "text for it, several by spaces: with ids where a file is called text, else "
+        "one sentence on a line, also .gz; default: training set and corpus",
+    )
+    lm_dev_text: str = option(
+        "language model", "", "to validate, with ids, default: validation set"
+    )
+    lm_test_text: str = option(
+        "language model", "", "for perplexity, with ids, default: first test set"
+    )
+    lm_fold_length: int = option("language model", 150, "for batch_type folded, tokens")
     # model
     asr_config: str = option("model", "", "YAML file of the training")
     asr_args: str = option("model", "", 'overrides, e.g. "--max_epoch 10"')
@@ -90,6 +110,9 @@ class Options:
     inference_args: str = option("decoding", "", 'overrides, e.g. "--beam_size 5"')
     inference_tag: str = option("decoding", "", "name of the results")
     inference_asr_model: str = option("decoding", "valid.acc.ave.pth", "checkpoint")
+    inference_lm: str = option(
+        "decoding", "valid.loss.ave.pth", "checkpoint of the language model"
+    )
     inference_nj: int = option("decoding", cores(), "processes for decoding")
     gpu_inference: bool = option("decoding", False, "decode on the GPU")
     score_opts: str = option("decoding", "", "-s: upper and lower case differ")
@@ -134,6 +157,11 @@ class Options:
     def symbols(self) -> list[str]:
         """What BPE keeps whole."""
         return [symbol for symbol in self.bpe_nlsyms.split(",") if symbol]
+
+    @property
+    def lm_texts(self) -> list[str]:
+        """Files of text for the language model, if any are named."""
+        return shlex.split(self.lm_train_text)
 
     @property
     def joined(self) -> list[int]:

@@ -170,6 +170,8 @@ class Tail:
 
     def lines(self) -> list[str]:
         """The whole lines that have come since the last look."""
+        if not self.path.exists():
+            return []
         with open(self.path, "rb") as file:
             file.seek(self.offset)
             text = file.read()

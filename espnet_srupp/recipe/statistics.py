@@ -1,7 +1,9 @@
-"""Stage 10: lengths of all utterances, and mean and variance of their features."""
+"""Stages 6 and 10: lengths of all texts and utterances, statistics of features."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from espnet2.bin.aggregate_stats_dirs import aggregate_stats_dirs
@@ -10,7 +12,7 @@ from espnet_srupp.recipe import commands, process
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
-from espnet_srupp.recipe.process import Job
+from espnet_srupp.recipe.process import Job, Tail
 from espnet_srupp.recipe.progress import Progress
 from espnet_srupp.recipe.tokens import check_tokens
 
@@ -33,7 +35,7 @@ def outputs(options: Options, names: Layout) -> list[Path]:
 
 
 def collect(options: Options, names: Layout) -> None:
-    """Runs ESPnet's collect_stats over shares of the data and puts them together.
+    """Lengths, mean and variance of the utterances.
 
     Raises:
         RecipeError: a token of the training text is not in the list; ESPnet failed.
@@ -48,46 +50,74 @@ def collect(options: Options, names: Layout) -> None:
         options.sos_eos,
         options.bpe_char_cover,
     )
-    logdir = names.stats / "logdir"
-    shutil.rmtree(logdir, ignore_errors=True)
     sets = {"train": names.train / "wav.scp", "valid": names.valid / "wav.scp"}
+    command = partial(commands.statistics, options, names)
+    gather(options, names, sets, names.stats, command)
+
+
+def gather(
+    options: Options,
+    names: Layout,
+    sets: dict[str, Path],
+    target: Path,
+    command: Callable[[list[Path], Path], list[str]],
+) -> None:
+    """Runs ESPnet's collect_stats over shares of the data and puts them together.
+
+    Args:
+        options, names: of the recipe.
+        sets: files with an id on each line, of train and valid.
+        target: the folder of the statistics.
+        command: the arguments of ESPnet's program for a share of each and a folder.
+
+    Raises:
+        RecipeError: ESPnet failed.
+    """
+    logdir = target / "logdir"
+    shutil.rmtree(logdir, ignore_errors=True)
     sizes = [count(scp) for scp in sets.values()]
     nj = min(options.nj, -(-sizes[0] // UTTERANCES_PER_PROCESS), *sizes)
     shares = [split(scp, logdir, kind, nj) for kind, scp in sets.items()]
     parts = [logdir / f"stats.{n}" for n in range(1, nj + 1)]
     jobs = [
-        Job(commands.statistics(options, names, keys, part), part.with_suffix(".log"))
+        Job(command(keys, part), part.with_suffix(".log"))
         for part, *keys in zip(parts, *shares, strict=True)
     ]
-    read = [part / kind / "speech_shape" for part in parts for kind in sets]
+    read = [Tail(part / kind / "text_shape") for part in parts for kind in sets]
     with Progress("statistics", sum(sizes), "utterances") as progress:
         process.run(
-            jobs, options.python, lambda: progress.update(sum(map(count, read)))
+            jobs,
+            options.python,
+            lambda: progress.update(progress.done + sum(len(t.lines()) for t in read)),
         )
-    aggregate_stats_dirs(parts, names.stats, "WARNING", skip_sum_stats=False)
+    aggregate_stats_dirs(parts, target, "WARNING", skip_sum_stats=False)
     for kind in sets:
-        append_size(names.stats / kind, options.token_type, count(names.token_list))
+        append_size(target / kind, options.token_type, count(names.token_list))
 
 
 def count(path: Path) -> int:
-    """Number of lines, 0 while there is no file."""
-    return path.read_bytes().count(b"\n") if path.exists() else 0
+    """Number of lines."""
+    with open(path, "rb") as file:
+        return sum(1 for _ in file)
 
 
 def split(scp: Path, logdir: Path, kind: str, nj: int) -> list[Path]:
-    """Cuts a sorted file into `nj` consecutive shares, as split_scp.pl."""
-    lines = scp.read_text(encoding="utf-8").splitlines(keepends=True)
+    """Cuts a file into `nj` consecutive shares, as split_scp.pl."""
+    size = count(scp)
     logdir.mkdir(parents=True, exist_ok=True)
-    shares = []
-    for n in range(nj):
-        share = lines[len(lines) * n // nj : len(lines) * (n + 1) // nj]
-        shares.append(logdir / f"{kind}.{n + 1}.scp")
-        shares[-1].write_text("".join(share), encoding="utf-8")
+    shares = [logdir / f"{kind}.{n + 1}.scp" for n in range(nj)]
+    # line by line, as the text of a language model may be larger than the memory
+    with open(scp, "rb") as lines:
+        for n, share in enumerate(shares):
+            with open(share, "wb") as file:
+                file.writelines(islice(lines, size * (n + 1) // nj - size * n // nj))
     return shares
 
 
 def append_size(directory: Path, token_type: str, vocabulary: int) -> None:
     """Adds the size of the vocabulary to text lengths, for `batch_type: numel`."""
-    lines = (directory / "text_shape").read_text(encoding="utf-8").splitlines()
-    with atomic_file(directory / f"text_shape.{token_type}") as file:
-        file.writelines(f"{line},{vocabulary}\n" for line in lines)
+    with (
+        open(directory / "text_shape", encoding="utf-8") as lines,
+        atomic_file(directory / f"text_shape.{token_type}") as file,
+    ):
+        file.writelines(f"{line.rstrip()},{vocabulary}\n" for line in lines)

@@ -1,16 +1,15 @@
-"""Stage 11: ESPnet's training, shown epoch by epoch, continued after an interrupt."""
+"""Stages 7 and 11: training, shown epoch by epoch, continued after an interrupt."""
 
 import re
 import shutil
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from espnet_srupp.recipe import alphas, commands, epochs, pictures, process, stage
+from espnet_srupp.recipe import alphas, epochs, pictures, process, stage
 from espnet_srupp.recipe.epochs import Epoch
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options, cores
 from espnet_srupp.recipe.process import Job, Tail
 from espnet_srupp.recipe.stage import say, timespan
@@ -23,11 +22,15 @@ BEGUN, SAVED = ".training", ".checkpoint.pth"
 QUIET_SECONDS = 30
 
 
-def train(options: Options, names: Layout, record: dict) -> None:
+def train(
+    options: Options, exp: Path, command: Callable[[int], list[str]], record: dict
+) -> None:
     """Trains, or continues from ESPnet's last complete epoch.
 
     Args:
-        options, names: of the recipe.
+        options: of the recipe.
+        exp: the folder of the experiment.
+        command: the arguments of ESPnet's program for a number of GPUs.
         record: what the training depends on, see `stage.Step.record`. Where the folder
             holds a training that depended on something else, or with --force true, it
             is kept under another name and the training starts anew.
@@ -35,7 +38,6 @@ def train(options: Options, names: Layout, record: dict) -> None:
     Raises:
         RecipeError: there is no such GPU, ESPnet failed, or no gradient was finite.
     """
-    exp = names.exp
     ngpu = gpus(options)
     begun = stage.read(exp / BEGUN)
     if exp.exists() and (options.force or begun and restarts(begun, record)):
@@ -45,12 +47,12 @@ def train(options: Options, names: Layout, record: dict) -> None:
     view = View(exp / "train.log")
     place = f"{ngpu} GPU{'s' * (ngpu > 1)}" if ngpu else "the CPU"
     say(f"  ESPnet is starting on {place}, log: {view.log}")
-    job = Job(commands.training(options, names, ngpu), view.log)
+    job = Job(command(ngpu), view.log)
     process.run([job], options.python, view.update, append=True)
     if view.broken:
         raise RecipeError(
             f"no step of epoch {view.epoch} had a finite gradient, so ESPnet stopped: "
-            f"lower the learning rate in {options.asr_config} (log: {view.log})"
+            f"lower the learning rate in its YAML (log: {view.log})"
         )
     (exp / SAVED).unlink(missing_ok=True)
     pictures.curves(exp)

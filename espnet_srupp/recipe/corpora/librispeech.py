@@ -4,13 +4,16 @@ The sets are ESPnet's; a speaker is a reader, in ESPnet a chapter of a reader.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from espnet_srupp.recipe.corpora import manifests
 from espnet_srupp.recipe.datadir import DataDir
+from espnet_srupp.recipe.download import download
+from espnet_srupp.recipe.files import open_text
 
 URL = f"{manifests.OPENSLR}/12"
+LM_URL = f"{manifests.OPENSLR}/11/librispeech-lm-norm.txt.gz"
 # utterances of each part
 SIZES = {
     "train-clean-100": 28539,
@@ -82,6 +85,22 @@ def prepare(data: Path, downloads: Path, folder: Path | None, partial: bool) -> 
         },
         data,
     )
+
+
+def sentences(downloads: Path, folder: Path | None) -> Iterator[str]:
+    """The corpus's text for language models, 40 million sentences of other books.
+
+    Args:
+        downloads: librispeech-lm-norm.txt.gz is fetched to here, unless it is there.
+        folder: LibriSpeech on disk, where that file may lie as well.
+    """
+    name = LM_URL.rpartition("/")[2]
+    path = downloads / name
+    if folder and (folder / name).is_file():
+        path = folder / name
+    download(LM_URL, path)
+    with open_text(path) as lines:
+        yield from lines
 
 
 def content(folder: Path) -> str:

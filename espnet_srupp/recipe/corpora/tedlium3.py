@@ -5,12 +5,13 @@ them from Kaldi's s5_r3; the speaker of an utterance is its talk.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from espnet_srupp.recipe.corpora import manifests
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.files import open_text
 
 URL = f"{manifests.OPENSLR}/51/TEDLIUM_release-3.tgz"
 # the same that torchaudio checks
@@ -20,6 +21,7 @@ NAME = "TEDLIUM_release-3"
 SIZES = {"train": 2351, "dev": 8, "test": 11}
 # seconds; the training segments are cut too close to the speech
 START_PADDING, END_PADDING = 0.15, 0.1
+LM_WORDS = 100
 HEADER = 1024  # bytes of NIST SPHERE
 BRACKETS = str.maketrans("{}<>", "[][]")
 
@@ -49,6 +51,23 @@ def prepare(data: Path, downloads: Path, folder: Path | None, partial: bool) -> 
     sizes = {part: len(made[part].wav) for part in parts}
     manifests.check_whole(root, sizes, SIZES, "talks", partial)
     manifests.write_sets(made, data)
+
+
+def sentences(downloads: Path, folder: Path | None) -> Iterator[str]:
+    """The corpus's text for language models: news and more, filtered as ESPnet's.
+
+    Args:
+        downloads: where stage 1 has unpacked TED-LIUM, if there is no `folder`.
+        folder: as for `prepare`.
+    """
+    for path in sorted(
+        (manifests.locate(folder or downloads, NAME) / "LM").glob("*.gz")
+    ):
+        with open_text(path) as lines:
+            for line in lines:
+                sentence = words(line.replace(" </s>", ""))
+                if sentence.isascii() and len(sentence.split()) < LM_WORDS:
+                    yield sentence
 
 
 def content(folder: Path) -> str:

@@ -16,6 +16,7 @@ exec python3 -m espnet_srupp.recipe.asr \
     --speed_perturb_factors "0.9 1.0 1.1" \
     --token_type bpe \
     --nbpe 30 \
+    --lm_config conf/train_lm.yaml \
     --asr_config conf/train_asr_srupp.yaml \
     --inference_config conf/decode_asr.yaml \
     --longform_join_args "--group '()'" \

@@ -18,6 +18,7 @@ exec python3 -m espnet_srupp.recipe.asr \
     --token_type bpe \
     --nbpe 500 \
     --bpe_nlsyms "[unk]" \
+    --lm_config conf/train_lm.yaml \
     --asr_config conf/train_asr_srupp.yaml \
     --inference_config conf/decode_asr.yaml \
     "$@"

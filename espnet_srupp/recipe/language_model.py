@@ -1,0 +1,79 @@
+"""The text of a language model, and how well the model predicts another one."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from espnet_srupp.recipe import commands, process
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.files import atomic_file, open_text
+from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.process import Job
+from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.training import gpus
+
+
+def join_texts(sources: Sequence[Path], more: Iterable[str], target: Path) -> None:
+    """Puts texts together into one with ids, as asr.sh's lm_train.txt.
+
+    Args:
+        sources: files; one called `text` has an id before each sentence, any other,
+            plain or .gz, has one sentence on a line.
+        more: sentences.
+        target: the file to make; lines without words are left out.
+
+    Raises:
+        RecipeError: a file cannot be read, or there is no sentence.
+    """
+    texts = [read(source, f"lm{number}") for number, source in enumerate(sources, 1)]
+    count = 0
+    with atomic_file(target) as file:
+        for line in chain(*texts, numbered(more, "lm")):
+            file.write(line)
+            count += 1
+        if not count:
+            raise RecipeError(f"{' '.join(map(str, sources))}: there is no sentence")
+    say(f"  {count} sentences")
+
+
+def read(path: Path, name: str) -> Iterator[str]:
+    """The lines of a file with ids, which begin with `name` where it has none."""
+    with open_text(path) as lines:
+        if path.name == "text":
+            yield from (line for line in lines if len(line.split()) > 1)
+        else:
+            yield from numbered(lines, name)
+
+
+def numbered(sentences: Iterable[str], name: str) -> Iterator[str]:
+    for number, sentence in enumerate(sentences, 1):
+        if words := " ".join(sentence.split()):
+            yield f"{name}-{number:08} {words}\n"
+
+
+def measure(options: Options, names: Layout, target: Path) -> None:
+    """Computes the perplexity of the test text.
+
+    Args:
+        options, names: of the recipe.
+        target: the folder for `ppl` and, by utterance, `utt2ppl` and `utt2ntokens`.
+
+    Raises:
+        RecipeError: ESPnet failed, or the result is not finite.
+    """
+    words = commands.perplexity(options, names, min(gpus(options), 1), target)
+    log = target / "lm_calc_perplexity.log"
+    say("  ESPnet is starting")
+    process.run([Job(words, log)], options.python)
+    if not math.isfinite(perplexity(target)):
+        raise RecipeError(
+            f"the perplexity of {names.lm_test} is not finite, so the training went "
+            f"wrong: lower the learning rate in its YAML (log: {log})"
+        )
+
+
+def perplexity(target: Path) -> float:
+    """What `measure` has found, per token."""
+    return float((target / "ppl").read_text(encoding="utf-8"))

@@ -1,0 +1,84 @@
+"""Stages 6 to 8: a language model for the beam search of stage 12."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from espnet_srupp.recipe import (
+    commands,
+    config,
+    data_stages,
+    decoding,
+    language_model,
+    statistics,
+    training,
+)
+from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.stage import Step, say
+
+
+def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 6: the text, and its lengths."""
+    own = data_stages.DATA / given.train_set / "text"
+    sources = [Path(path) for path in given.lm_texts] or [own]
+    yield Step(
+        6,
+        f"text of the language model, {names.lm_train}",
+        partial(join_texts, given, names, sources),
+        [names.lm_train],
+        sources,
+        given.some("lm_train_text"),
+    )
+    command = partial(commands.lm_statistics, given, names)
+    texts = {"train": names.lm_train, "valid": names.lm_valid}
+    yield Step(
+        6,
+        f"statistics in {names.lm_stats}",
+        partial(statistics.gather, given, names, texts, names.lm_stats, command),
+        shapes(given, names),
+        [*texts.values(), names.token_list],
+    )
+
+
+def join_texts(given: Options, names: Layout, sources: list[Path]) -> None:
+    """What is named, or else the training set's text and what the corpus has."""
+    sentences = data_stages.lm_sentences(given, names)
+    more = () if given.lm_train_text else sentences
+    language_model.join_texts(sources, more, names.lm_train)
+
+
+def train_model(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 7: training."""
+    command = partial(commands.lm_training, given, names)
+    step = Step(
+        7,
+        f"training of {names.lm_exp}",
+        lambda: training.train(given, names.lm_exp, command, step.record()),
+        [names.lm_exp / "config.yaml"],
+        [names.lm_train, names.lm_valid, names.token_list, *shapes(given, names)],
+        config.read(given.lm_config, given.lm_args),
+    )
+    yield step
+
+
+def measure_perplexity(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 8: perplexity of a test set."""
+    target = names.lm_exp / "perplexity_test"
+    yield Step(
+        8,
+        f"perplexity of {names.lm_test}",
+        partial(language_model.measure, given, names, target),
+        [target / "ppl"],
+        [names.lm_test, decoding.lm_file(given, names), names.lm_exp / "config.yaml"],
+    )
+    say(
+        f"perplexity of {names.lm_test}: {language_model.perplexity(target):.2f} for "
+        "each token"
+    )
+
+
+def shapes(given: Options, names: Layout) -> list[Path]:
+    """The files that training reads beside the text."""
+    file = f"text_shape.{given.token_type}"
+    return [names.lm_stats / kind / file for kind in ("train", "valid")]

@@ -1,0 +1,116 @@
+"""The text of a language model: every sentence once, each with an id of its own."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from espnet_srupp.recipe import language_model, lm_stages, training
+from espnet_srupp.recipe.corpora import librispeech, tedlium3
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.layout import layout
+from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.process import Job
+
+
+def compressed(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode()))
+    return path
+
+
+@pytest.fixture
+def given(tmp_path, monkeypatch):
+    """A recipe's folder with transcripts."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data" / "a").mkdir(parents=True)
+    (tmp_path / "data" / "a" / "text").write_text("u1 ONE TWO\nu2 THREE\n")
+    return Options(corpus="mini", train_set="a", valid_set="b", test_sets="c")
+
+
+def test_texts_with_and_without_ids_become_one(tmp_path):
+    (tmp_path / "text").write_text("u1 ONE  TWO\nu2\nu3 THREE\n")
+    (tmp_path / "plain.txt").write_text("TWO\u2028FOUR\n\n FIVE\n")
+    packed = compressed(tmp_path / "packed.txt.gz", "SIX\n")
+    sources = [tmp_path / "text", tmp_path / "plain.txt", packed]
+    language_model.join_texts(sources, ["SEVEN", "EIGHT"], tmp_path / "lm_train.txt")
+    assert (tmp_path / "lm_train.txt").read_text().splitlines() == [
+        "u1 ONE  TWO",
+        "u3 THREE",
+        "lm2-00000001 TWO FOUR",
+        "lm2-00000003 FIVE",
+        "lm3-00000001 SIX",
+        "lm-00000001 SEVEN",
+        "lm-00000002 EIGHT",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        pytest.param(b"\n", "there is no sentence", id="empty"),
+        pytest.param(b"\xff\xfe", "not UTF-8", id="encoding"),
+        pytest.param(gzip.compress(b"ONE\n")[:-6], "a.gz is damaged", id="truncated"),
+    ],
+)
+def test_what_is_no_text_is_named_and_leaves_nothing(tmp_path, content, said):
+    path = tmp_path / ("a.gz" if "damaged" in said else "a.txt")
+    path.write_bytes(content)
+    with pytest.raises(RecipeError, match=said):
+        language_model.join_texts([path], [], tmp_path / "lm_train.txt")
+    assert not (tmp_path / "lm_train.txt").exists()
+
+
+def test_text_is_that_of_the_training_set_unless_files_are_named(given):
+    names = layout(given)
+    step, _ = lm_stages.collect_statistics(given, names)
+    step.work()
+    assert names.lm_train.read_text() == "u1 ONE TWO\nu2 THREE\n"
+    Path("other").write_text("FOUR\n")
+    given = Options(**{**vars(given), "lm_train_text": "other data/a/text"})
+    step, _ = lm_stages.collect_statistics(given, names)
+    step.work()
+    assert names.lm_train.read_text().splitlines() == [
+        *("lm1-00000001 FOUR", "u1 ONE TWO", "u2 THREE")
+    ]
+
+
+def test_librispeech_adds_its_own_text(given):
+    compressed(Path("downloads/librispeech-lm-norm.txt.gz"), "A BOOK\n\nAND ANOTHER\n")
+    given = Options(**{**vars(given), "corpus": "librispeech"})
+    names = layout(given)
+    step, _ = lm_stages.collect_statistics(given, names)
+    step.work()
+    assert names.lm_train.read_text().splitlines()[2:] == [
+        "lm-00000001 A BOOK",
+        "lm-00000003 AND ANOTHER",
+    ]
+
+
+def test_librispeech_finds_its_text_beside_the_corpus(tmp_path):
+    compressed(tmp_path / "disk" / "librispeech-lm-norm.txt.gz", "A BOOK\n")
+    found = librispeech.sentences(tmp_path / "downloads", tmp_path / "disk")
+    assert list(found) == ["A BOOK\n"]
+
+
+def test_tedlium_adds_sentences_as_espnet_filters_them(tmp_path):
+    long = " ".join(["a"] * 100)
+    text = f"it 's here </s>\nna\u00efve </s>\n{long} </s>\n"
+    compressed(tmp_path / "TEDLIUM_release-3" / "LM" / "news.en.gz", text)
+    assert list(tedlium3.sentences(tmp_path, None)) == ["it's here"]
+    assert list(tedlium3.sentences(Path("no"), tmp_path)) == ["it's here"]
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_model_that_went_wrong_is_told(given, monkeypatch, value):
+    names = layout(given)
+    target = names.lm_exp / "perplexity_test"
+
+    def run(jobs: list[Job], python: str) -> None:
+        target.mkdir(parents=True)
+        (target / "ppl").write_text(f"{value}\n")
+
+    monkeypatch.setattr(language_model.process, "run", run)
+    monkeypatch.setattr(training, "gpus", lambda _: 0)
+    with pytest.raises(RecipeError, match="not finite.*lower the learning rate"):
+        language_model.measure(given, names, target)
