@@ -22,13 +22,8 @@ inference_args inference_asr_model use_lm lm_config lm_args lm_tag lm_exp lm_sta
 lm_train_text lm_dev_text lm_test_text lm_fold_length inference_lm train_set valid_set
 test_sets score_opts""".split()
 OURS = ["corpus", "archive", "force", "LIBRISPEECH", "AISHELL", "TEDLIUM3", "partial"]
-OURS += [
-    "train_joined",
-    "longform",
-    "longform_models",
-    "longform_join_args",
-    "longform_args",
-]
+OURS += ["longform", "longform_models", "longform_join_args", "longform_args"]
+OURS += ["train_joined", "model_license"]
 
 
 def options(*words, caller=Path(".")):

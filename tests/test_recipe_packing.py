@@ -1,6 +1,8 @@
 """A packed model is what ESPnet unpacks."""
 
 import zipfile
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -33,8 +35,8 @@ def recipe(tmp_path, monkeypatch):
 
 def pack(given, names):
     target = packing.target(given, names)
-    config, model = names.exp / "config.yaml", names.exp / "valid.acc.ave.pth"
-    packing.pack_model(config, model, packing.extras(given, names), target)
+    models, files = packing.models(given, names), packing.extras(given, names)
+    packing.pack_model(models, files, "# card", target)
     return target
 
 
@@ -59,6 +61,28 @@ def test_results_and_pictures_go_in(recipe):
         name.rpartition("/")[2] for name in zipfile.ZipFile(pack(*recipe)).namelist()
     }
     assert {"RESULTS.md", "attention.png", "feats_stats.npz", "bpe.model"} <= names
+
+
+def test_card_lies_where_the_hub_looks_for_it(recipe, tmp_path):
+    with zipfile.ZipFile(pack(*recipe)) as archive:
+        assert archive.read("README.md") == b"# card"
+
+
+def test_language_model_goes_in_if_it_is_used(recipe, tmp_path):
+    given, _ = recipe
+    given = replace(given, use_lm=True)
+    names = layout(given)
+    for name, content in {
+        "config.yaml": "lm: seq_rnn",
+        "valid.loss.ave.pth": "language model",
+        "perplexity_test/ppl": "2.5",
+    }.items():
+        path = names.lm_exp / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    found = unpack(pack(given, names), tmp_path / "out")
+    assert Path(found["lm_file"]).read_text() == "language model"
+    assert "seq_rnn" in Path(found["lm_train_config"]).read_text()
 
 
 def test_failure_leaves_nothing(recipe):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -198,6 +199,30 @@ def test_nothing_is_done_twice(finished):
     assert all(line.endswith("done before") for line in steps)
     assert before == {p: p.stat().st_mtime_ns for p in recipe.rglob("*") if p.is_file()}
     assert "|test|" in printed or "/test|" in printed
+
+
+def test_packed_model_gives_the_same_text_by_the_code_of_its_card(finished, tmp_path):
+    recipe, _ = finished
+    archive = recipe / EXP / f"{Path(EXP).name}_valid.acc.ave.zip"
+    shutil.copy(archive, tmp_path)
+    with zipfile.ZipFile(archive) as file:
+        card = file.read("README.md").decode()
+    shutil.copy(recipe / "dump/raw/test/data/format.1/test-01.flac", tmp_path)
+    load, use = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    assert len(load.splitlines()) == 5
+    use = use.replace("speech.wav", "test-01.flac")
+    (tmp_path / "use.py").write_text(f"{load}{use}print('TEXT', text)")
+    done = subprocess.run(
+        [sys.executable, "use.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stderr
+    found = done.stdout.splitlines()[-1].removeprefix("TEXT")
+    texts = (recipe / RESULTS / "test" / "text").read_text().splitlines()
+    assert f"test-01{found}" in texts
 
 
 LM_EXP = "exp/lm_train_lm_bpe15"

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from espnet_srupp.recipe import (
+    card,
     commands,
     config,
     decoding,
@@ -105,14 +106,17 @@ def score_sets(given: Options, names: Layout) -> Iterator[Step]:
 
 def pack_model(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 14: a file to hand on."""
-    model, target = decoding.model_file(given, names), packing.target(given, names)
-    settings, files = names.exp / "config.yaml", packing.extras(given, names)
+    target, models = packing.target(given, names), packing.models(given, names)
+    files = packing.extras(given, names)
     yield Step(
         14,
         f"packing into {target}",
-        partial(packing.pack_model, settings, model, files, target),
+        lambda: packing.pack_model(
+            models, files, card.write(given, names, target.name), target
+        ),
         [target],
-        [settings, model, *files],
+        [*models.values(), *files],
+        {**card.search(given), **given.some("lang", "model_license")},
     )
 
 

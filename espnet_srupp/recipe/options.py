@@ -115,6 +115,7 @@ class Options:
     )
     inference_nj: int = option("decoding", cores(), "processes for decoding")
     gpu_inference: bool = option("decoding", False, "decode on the GPU")
+    model_license: str = option("decoding", "other", "of the model, for its card")
     score_opts: str = option("decoding", "", "-s: upper and lower case differ")
     # long recordings
     longform: str = option("long recordings", "", 'utterances each, e.g. "1 3 10 30"')

@@ -1,0 +1,125 @@
+"""The card of a packed model: its use, and what RESULTS.md and config.yaml say."""
+
+import re
+
+import yaml
+
+from espnet_srupp.compat import GENERATION
+from espnet_srupp.recipe import config
+from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.options import Options
+
+NAME = "README.md"
+TASK = "automatic-speech-recognition"
+# error rates that the Hugging Face Hub knows; its "ter" is another one
+METRICS = ("wer", "cer")
+# settings of a decoding that the constructor of Speech2Text takes
+SEARCH = (
+    *("beam_size", "ctc_weight", "lm_weight", "penalty"),
+    *("maxlenratio", "minlenratio", "normalize_length", "nbest"),
+)
+CARD = """---
+{header}---
+
+# {name}
+
+A speech recognition model of ESPnet with the encoder `{encoder}`, trained on {corpus}.
+
+## Use
+
+It needs the package espnet_srupp beside ESPnet.
+
+```python
+import espnet_srupp.register
+from espnet2.bin.asr_inference import Speech2Text
+from espnet2.main_funcs.pack_funcs import unpack
+
+speech2text = Speech2Text(**unpack("{archive}", "{name}"){search})
+```
+
+```python
+import soundfile
+
+speech, rate = soundfile.read("speech.wav")  # one channel, {rate} Hz
+text, *_ = speech2text(speech)[0]
+```
+
+## Encoder
+
+```yaml
+{settings}```
+
+{results}"""
+
+
+def write(options: Options, names: Layout, archive: str) -> str:
+    """The card as the Hugging Face Hub reads it: Markdown after a YAML header.
+
+    Args:
+        options, names: of the recipe.
+        archive: name of the packed model's file.
+    """
+    results = (names.exp / "RESULTS.md").read_text(encoding="utf-8")
+    trained = config.load(str(names.exp / "config.yaml"))
+    settings = {k: trained[k] for k in ("encoder", "encoder_conf") if k in trained}
+    return CARD.format(
+        header=dump(header(options, names, results)),
+        name=names.exp.name,
+        encoder=trained.get("encoder"),
+        corpus=options.corpus,
+        archive=archive,
+        search="".join(f", {k}={v!r}" for k, v in search(options).items()),
+        rate=options.rate,
+        settings=dump(settings),
+        results=results,
+    )
+
+
+def dump(tree: dict) -> str:
+    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+
+
+def header(options: Options, names: Layout, results: str) -> dict:
+    """The metadata: error rates of this decoding, as the Hub indexes them."""
+    language = {} if options.lang == "noinfo" else {"language": options.lang}
+    indexed = [
+        {
+            "task": {"type": TASK},
+            "dataset": {"type": options.corpus, "name": options.corpus, "split": split},
+            "metrics": [{"type": kind, "value": rates[kind]} for kind in rates],
+        }
+        for split, rates in error_rates(results, names.inference).items()
+    ]
+    return {
+        "tags": ["espnet", "audio", TASK],
+        **language,
+        "license": options.model_license,
+        "library_name": "espnet",
+        "pipeline_tag": TASK,
+        "datasets": [options.corpus],
+        "metrics": list(METRICS),
+        "model-index": [{"name": names.exp.name, "results": indexed}],
+    }
+
+
+def error_rates(results: str, decoding: str) -> dict[str, dict[str, float]]:
+    """Reads RESULTS.md: {"test": {"wer": 21.0, "cer": 11.7}, ...} of one decoding."""
+    found: dict[str, dict[str, float]] = {}
+    kind = ""
+    for line in results.split("\n"):
+        if heading := re.match(r"#+ (\w+)", line):
+            kind = heading[1].lower()
+        cells = line.strip("|").split("|")
+        if kind in METRICS and cells[0].startswith(f"{decoding}/"):
+            split = cells[0].removeprefix(f"{decoding}/").removeprefix("org/")
+            found.setdefault(split, {})[kind] = float(cells[-2])
+    return found
+
+
+def search(options: Options) -> dict[str, object]:
+    """The arguments of Speech2Text by which it decodes as stage 12."""
+    given = config.read(options.inference_config, options.inference_args)
+    chosen = {k: yaml.safe_load(str(given[k])) for k in SEARCH if k in given}
+    if GENERATION >= 202611:
+        chosen["ctc_window_margin"] = 0
+    return chosen
