@@ -38,14 +38,16 @@ def training_curves(exp: Path) -> Path | None:
     """Draws losses, accuracy and error rate by epoch from an experiment's logs.
 
     Returns:
-        `exp/images/training_curves.png`; None where no epoch was finished.
+        `exp/images/training_curves.png`; None where no epoch has a finite value.
     """
     trained = epochs.read(epochs.logs(exp))
-    if not trained:
+    panels = [(title, there) for title, of in PANELS if (there := known(of, trained))]
+    if not panels:
         return None
-    figure = Figure(figsize=(10, 6.4), layout="constrained")
-    for axes, (title, curves) in zip(figure.subplots(2, 2).flat, PANELS, strict=True):
-        panel(axes, title, curves, trained)
+    rows = -(-len(panels) // 2)
+    figure = Figure(figsize=(10, 3.2 * rows), layout="constrained")
+    for number, (title, curves) in enumerate(panels, 1):
+        panel(figure.add_subplot(rows, 2, number), title, curves, trained)
     figure.suptitle(exp.name)
     return save(figure, exp / "images" / "training_curves.png")
 
@@ -75,23 +77,32 @@ def alpha_curves(exp: Path) -> Path | None:
     return save(figure, exp / "images" / "alpha.png")
 
 
+def known(curves: list, trained: list[Epoch]) -> list:
+    """Those of a panel that this training has; a language model has a loss alone."""
+    return [
+        (legend, phase, name)
+        for legend, phase, name in curves
+        if not np.isnan(series(trained, phase, name)).all()
+    ]
+
+
+def series(trained: list[Epoch], phase: str, name: str) -> list[float]:
+    return [getattr(epoch, phase).get(name, np.nan) for epoch in trained]
+
+
 def panel(axes: Axes, title: str, curves: list, trained: list[Epoch]) -> None:
     numbers = [epoch.number for epoch in trained]
     # one point alone would be invisible as a line
     marker = "o" if len(numbers) < 20 else ""
     for legend, phase, name in curves:
-        values = [getattr(epoch, phase).get(name, np.nan) for epoch in trained]
-        if not np.isnan(values).all():
-            axes.plot(numbers, values, label=legend, marker=marker, markersize=3)
+        values = series(trained, phase, name)
+        axes.plot(numbers, values, label=legend, marker=marker, markersize=3)
     axes.set_title(title, fontsize=10)
     axes.set_xlabel("epoch")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
-    if axes.lines:
-        axes.set_ylim(bottom=0)
-        axes.legend(fontsize=8)
-    else:
-        axes.text(0.5, 0.5, "not computed", ha="center", transform=axes.transAxes)
+    axes.set_ylim(bottom=0)
+    axes.legend(fontsize=8)
 
 
 def draw(options: Options, names: Layout, model: Path) -> None:

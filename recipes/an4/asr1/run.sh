@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# AN4 as ESPnet's egs2/an4 splits and scores it, without a language model.
-# For the Conformer: --asr_config conf/train_asr_conformer.yaml; --help lists all options.
+# AN4 as ESPnet's egs2/an4 splits and scores it, without a language model; for one:
+# --use_lm true --inference_config conf/decode_asr_lm.yaml; for the Conformer:
+# --asr_config conf/train_asr_conformer.yaml; --help lists all options.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")"
