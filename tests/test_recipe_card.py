@@ -86,8 +86,8 @@ def test_body_has_the_results_as_they_are_and_the_encoder(written):
 
 def test_code_decodes_as_the_results_were_made(written, tmp_path):
     _, body = written
-    margin = ", ctc_window_margin=0" if GENERATION >= 202611 else ""
-    assert f'unpack("x.zip", "asr_x"), beam_size=5{margin})' in body
+    margin = "    ctc_window_margin=0,\n" if GENERATION >= 202611 else ""
+    assert f'    **unpack("x.zip", "model"),\n    beam_size=5,\n{margin})\n' in body
     config = tmp_path / "decode.yaml"
     config.write_text("beam_size: 10\nlm_weight: 0.3\nngpu: 0\n")
     given = Options(inference_config=str(config), inference_args="--beam_size 2")

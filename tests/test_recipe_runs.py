@@ -207,9 +207,8 @@ def test_packed_model_gives_the_same_text_by_the_code_of_its_card(finished, tmp_
     shutil.copy(archive, tmp_path)
     with zipfile.ZipFile(archive) as file:
         card = file.read("README.md").decode()
-    shutil.copy(recipe / "dump/raw/test/data/format.1/test-01.flac", tmp_path)
+    shutil.copy(recipe / "wav" / "test-01.flac", tmp_path)
     load, use = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
-    assert len(load.splitlines()) == 5
     use = use.replace("speech.wav", "test-01.flac")
     (tmp_path / "use.py").write_text(f"{load}{use}print('TEXT', text)")
     done = subprocess.run(

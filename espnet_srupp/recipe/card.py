@@ -34,7 +34,9 @@ import espnet_srupp.register
 from espnet2.bin.asr_inference import Speech2Text
 from espnet2.main_funcs.pack_funcs import unpack
 
-speech2text = Speech2Text(**unpack("{archive}", "{name}"){search})
+speech2text = Speech2Text(
+    **unpack("{archive}", "model"),
+{search})
 ```
 
 ```python
@@ -68,7 +70,7 @@ def write(options: Options, names: Layout, archive: str) -> str:
         encoder=trained.get("encoder"),
         corpus=options.corpus,
         archive=archive,
-        search="".join(f", {k}={v!r}" for k, v in search(options).items()),
+        search="".join(f"    {k}={v!r},\n" for k, v in search(options).items()),
         rate=options.rate,
         settings=dump(settings),
         results=results,
