@@ -107,6 +107,8 @@ def test_a_step_reaches_every_parameter_of_a_language_model(path):
 def step(args, model, batch, bias):
     """Trains on a batch, which is to reach all parameters and to move `bias`."""
     (optimizer,) = ASRTask.build_optimizers(args, model)
+    if args.scheduler:
+        scheduler = scheduler_classes[args.scheduler](optimizer, **args.scheduler_conf)
     loss, _, _ = model(**batch)
     loss.backward()
     # what DDP needs
@@ -117,7 +119,7 @@ def step(args, model, batch, bias):
     # the second step, as a warm-up may begin with a learning rate of 0
     optimizer.step()
     if args.scheduler:
-        scheduler_classes[args.scheduler](optimizer, **args.scheduler_conf).step()
+        scheduler.step()
     optimizer.step()
     assert not torch.equal(bias, before)
     assert all(p.isfinite().all() for p in model.parameters())

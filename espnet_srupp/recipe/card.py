@@ -92,6 +92,7 @@ def header(options: Options, names: Layout, results: str) -> dict:
         }
         for split, rates in error_rates(results, names.inference).items()
     ]
+    index = {"model-index": [{"name": names.exp.name, "results": indexed}]}
     return {
         "tags": ["espnet", "audio", TASK],
         **language,
@@ -100,7 +101,7 @@ def header(options: Options, names: Layout, results: str) -> dict:
         "pipeline_tag": TASK,
         "datasets": [options.corpus],
         "metrics": list(METRICS),
-        "model-index": [{"name": names.exp.name, "results": indexed}],
+        **(index if indexed else {}),
     }
 
 

@@ -43,8 +43,7 @@ def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
 
 def join_texts(given: Options, names: Layout, sources: list[Path]) -> None:
     """What is named, or else the training set's text and what the corpus has."""
-    sentences = data_stages.lm_sentences(given, names)
-    more = () if given.lm_train_text else sentences
+    more = () if given.lm_train_text else data_stages.lm_sentences(given, names)
     language_model.join_texts(sources, more, names.lm_train)
 
 
