@@ -13,7 +13,8 @@ REQUIRED = "--corpus mini --train_set train --valid_set dev --test_sets test".sp
 
 # the options of asr.sh (202511) that the recipes know
 ASR_SH = """stage stop_stage skip_stages skip_data_prep skip_train skip_eval
-skip_packing eval_valid_set ngpu nj inference_nj gpu_inference dumpdir expdir python
+skip_packing eval_valid_set ngpu num_nodes nj inference_nj gpu_inference dumpdir expdir
+python
 speed_perturb_factors audio_format fs min_wav_duration max_wav_duration token_type nbpe
 bpemode oov blank sos_eos bpe_nlsyms bpe_char_cover bpe_train_text lang asr_tag asr_exp
 asr_stats_dir asr_config asr_args pretrained_model ignore_init_mismatch feats_normalize
@@ -22,6 +23,8 @@ inference_args inference_asr_model use_lm lm_config lm_args lm_tag lm_exp lm_sta
 lm_train_text lm_dev_text lm_test_text lm_fold_length inference_lm train_set valid_set
 test_sets score_opts""".split()
 OURS = ["corpus", "archive", "force", "LIBRISPEECH", "AISHELL", "TEDLIUM3", "partial"]
+# of its cmd.sh and of its launcher
+OURS += ["cuda_cmd", "host"]
 OURS += ["longform", "longform_models", "longform_join_args", "longform_args"]
 OURS += ["train_joined", "model_license"]
 

@@ -201,3 +201,13 @@ def test_log_that_is_not_there_yet_has_no_lines(tmp_path):
     assert tail.lines() == []
     (tmp_path / "log").write_text("one\ntw")
     assert tail.lines() == ["one"]
+
+
+def test_a_log_that_is_put_aside_is_followed_in_its_new_file(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("old\n")
+    tail = Tail(log)
+    log.rename(tmp_path / "log.1")
+    assert tail.lines() == []
+    log.write_text("new, and longer\n")
+    assert tail.lines() == ["new, and longer"]

@@ -29,7 +29,7 @@ NUMERIC = {
 }
 # options that hold words for another program
 ARGUMENTS = (
-    *("asr_args", "lm_args", "inference_args", "lm_train_text", "python"),
+    *("asr_args", "lm_args", "inference_args", "lm_train_text", "python", "cuda_cmd"),
     *("longform_models", "longform_join_args", "longform_args"),
 )
 METAVARS = {str: "TEXT", int: "N", float: "X", bool: "true|false"}
@@ -154,7 +154,8 @@ def check(options: Options) -> None:
         if not getattr(options, name):
             raise RecipeError(f"--{name} is required: a recipe's run.sh gives it")
     check_corpus(options)
-    for name in ("nj", "inference_nj", "nbpe"):
+    check_launcher(options)
+    for name in ("nj", "inference_nj", "nbpe", "num_nodes"):
         if getattr(options, name) < 1:
             raise RecipeError(f"--{name} must be 1 or more")
     if options.train_joined < 0 or options.train_joined == 1:
@@ -186,6 +187,18 @@ def check_corpus(options: Options) -> None:
     if options.partial and not options.folder:
         remedy = f"give it with {own}" if options.on_disk else "leave it out"
         raise RecipeError(f"--partial is about a corpus that lies on disk: {remedy}")
+
+
+def check_launcher(options: Options) -> None:
+    if options.host and (options.cuda_cmd or options.num_nodes > 1):
+        raise RecipeError(
+            "--host names the machines by itself: leave out --cuda_cmd and --num_nodes"
+        )
+    if options.num_nodes > 1 and not options.cuda_cmd:
+        raise RecipeError(
+            f"--num_nodes {options.num_nodes} needs to know how to start them: give "
+            '--cuda_cmd, for example "slurm.pl --config conf/slurm.conf", or --host'
+        )
 
 
 def check_models(options: Options) -> None:

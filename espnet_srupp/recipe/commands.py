@@ -1,10 +1,13 @@
 """The arguments of ESPnet's programs, one by one as asr.sh gives them."""
 
+import os
+import re
 import shlex
 from importlib.util import find_spec
 from pathlib import Path
 
 from espnet_srupp.compat import GENERATION
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import Layout, arguments
 from espnet_srupp.recipe.options import Options
 
@@ -92,6 +95,37 @@ def perplexity(options: Options, names: Layout, ngpu: int, output: Path) -> list
         *("--model_file", str(names.lm_exp / options.inference_lm)),
         *("--ngpu", str(ngpu)),
     ]
+
+
+def launched(options: Options, exp: Path, ngpu: int, words: list[str]) -> list[str]:
+    """A training's words on other machines: ESPnet's launcher as in asr.sh, or by SSH.
+
+    Raises:
+        RecipeError: by SSH the launcher could not enter the current folder.
+    """
+    words = [*shlex.split(options.python), *words]
+    meeting = Path(options.expdir).absolute() / ".dist_init_"
+    if options.host:
+        if shlex.quote(str(meeting)) != str(meeting):
+            raise RecipeError(
+                f"--host: ESPnet's launcher cannot go to {meeting.parent}: take a path "
+                "without blanks, quotes and the like"
+            )
+        path = f"PYTHONPATH={os.environ.get('PYTHONPATH', '')}"
+        words = [remote(word) for word in ("env", path, *words)]
+        where = ["--host", options.host, "--envfile", "none"]
+    else:
+        where = ["--cmd", options.cuda_cmd, "--num_nodes", str(options.num_nodes)]
+    return [
+        *("-m", "espnet2.bin.launch", *where, "--ngpu", str(ngpu)),
+        *("--log", str(exp / "train.log"), "--init_file_prefix", str(meeting)),
+        *("--multiprocessing_distributed", "true", "--", *words),
+    ]
+
+
+def remote(word: str) -> str:
+    """A word for a here-document in which a shell finds its command."""
+    return re.sub(r"[\\$`]", r"\\\g<0>", shlex.quote(word))
 
 
 def inference(options: Options, names: Layout, scp: Path, output: Path) -> list[str]:

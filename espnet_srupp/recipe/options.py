@@ -39,6 +39,9 @@ class Options:
     skip_packing: bool = option("general", True, "leave out stage 14")
     force: bool = option("general", False, "run finished stages again")
     ngpu: int = option("general", -1, "GPUs for training, 0 for none, -1: 1 if there")
+    num_nodes: int = option("general", 1, "machines for training, with --cuda_cmd")
+    cuda_cmd: str = option("general", "", 'as in cmd.sh, e.g. "slurm.pl --time 48:00"')
+    host: str = option("general", "", 'machines for training by SSH, e.g. "a:0:1,b:0"')
     nj: int = option("general", cores(), "processes for data and statistics")
     dumpdir: str = option("general", "dump", "folder of formatted data")
     expdir: str = option("general", "exp", "folder of experiments")
@@ -142,6 +145,11 @@ class Options:
     def on_disk(self) -> bool:
         """Whether the corpus may lie on disk."""
         return self.corpus.upper() in CORPORA
+
+    @property
+    def launched(self) -> bool:
+        """Whether training is started elsewhere, by ESPnet's launcher."""
+        return bool(self.cuda_cmd or self.host)
 
     @property
     def rate(self) -> int:

@@ -166,13 +166,16 @@ class Tail:
 
     def __init__(self, path: Path):
         self.path = path
-        self.offset = path.stat().st_size if path.exists() else 0
+        found = path.stat() if path.exists() else None
+        self.file, self.offset = (found.st_ino, found.st_size) if found else (None, 0)
 
     def lines(self) -> list[str]:
-        """The whole lines that have come since the last look."""
+        """The whole lines that have come since the last look, also of a new file."""
         if not self.path.exists():
             return []
         with open(self.path, "rb") as file:
+            if (number := os.fstat(file.fileno()).st_ino) != self.file:
+                self.file, self.offset = number, 0
             file.seek(self.offset)
             text = file.read()
         whole = text[: text.rfind(b"\n") + 1]

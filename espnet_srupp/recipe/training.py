@@ -1,13 +1,14 @@
 """Stages 7 and 11: training, shown epoch by epoch, continued after an interrupt."""
 
 import re
+import shlex
 import shutil
 import time
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from espnet_srupp.recipe import alphas, epochs, pictures, process, stage
+from espnet_srupp.recipe import alphas, commands, epochs, pictures, process, stage
 from espnet_srupp.recipe.epochs import Epoch
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options, cores
@@ -43,11 +44,14 @@ def train(
     if exp.exists() and (options.force or begun and restarts(begun, record)):
         say(f"  the earlier training is kept as {put_aside(exp)}")
     restore(exp)
-    stage.write(exp / BEGUN, {**record, "machine": machine(ngpu)})
+    stage.write(exp / BEGUN, {**record, "machine": machine(options, ngpu)})
     view = View(exp / "train.log")
-    place = f"{ngpu} GPU{'s' * (ngpu > 1)}" if ngpu else "the CPU"
-    say(f"  ESPnet is starting on {place}, log: {view.log}")
+    say(f"  ESPnet is starting on {place(options, ngpu)}, log: {view.log}")
     job = Job(command(ngpu), view.log)
+    if options.launched:
+        # the launcher puts an older train.log aside and begins one
+        words = commands.launched(options, exp, ngpu, job.arguments)
+        job = Job(words, exp / "launch.log")
     process.run([job], options.python, view.update, append=True)
     if view.broken:
         raise RecipeError(
@@ -59,7 +63,12 @@ def train(
 
 
 def gpus(options: Options) -> int:
-    """The number of GPUs to train on, by default 1 where there is one."""
+    """The number of GPUs to train on, by default 1 where there is one.
+
+    On other machines, which cannot be asked from here, 1 each by default.
+    """
+    if options.launched:
+        return abs(options.ngpu)
     import torch
 
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -71,8 +80,21 @@ def gpus(options: Options) -> int:
     return min(found, 1) if options.ngpu < 0 else options.ngpu
 
 
-def machine(ngpu: int) -> str:
+def place(options: Options, ngpu: int) -> str:
+    """Where the training runs, in words."""
+    devices = f"{ngpu} GPU{'s' * (ngpu > 1)}" if ngpu else "the CPU"
+    if options.host:
+        return f"{options.host} by SSH"
+    if options.cuda_cmd:
+        program = Path(shlex.split(options.cuda_cmd)[0]).name
+        return f"{options.num_nodes} x {devices} by {program}"
+    return devices
+
+
+def machine(options: Options, ngpu: int) -> str:
     """The hardware that trains, in words."""
+    if options.launched:
+        return place(options, ngpu)
     if ngpu:
         import torch
 

@@ -1,0 +1,108 @@
+"""Training on other machines: what their command lines become, told by stand-ins."""
+
+import json
+import os
+import stat
+import sys
+
+import pytest
+from espnet2.bin import launch
+
+from espnet_srupp.recipe import commands
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.layout import layout
+from espnet_srupp.recipe.options import Options
+
+RECORD = f"""#!{sys.executable}
+import json, os, sys
+with open(os.environ["RECORD"], "a") as file:
+    print(json.dumps([os.getcwd(), *sys.argv]), file=file)
+"""
+# as sshd does: the words after the host go to a shell as one line
+SSH = """#!/usr/bin/env bash
+shift
+exec bash -c "$*"
+"""
+SETS = {"train_set": "a", "valid_set": "b", "test_sets": "c", "asr_tag": "x"}
+
+
+@pytest.fixture
+def launched(tmp_path, monkeypatch):
+    """The words of every process that a launched training would start."""
+    bin = tmp_path / "a bin"
+    bin.mkdir()
+    for name, text in (("slurm.pl", RECORD), ("python", RECORD), ("ssh", SSH)):
+        (bin / name).write_text(text)
+        (bin / name).chmod(stat.S_IRWXU)
+    monkeypatch.setenv("PATH", f"{bin}:{os.environ['PATH']}")
+    monkeypatch.setenv("RECORD", str(tmp_path / "record"))
+    monkeypatch.chdir(tmp_path)
+
+    def start(ngpu, **given):
+        python = f"'{bin}/python' -m espnet_srupp.run"
+        options = Options(**SETS, python=python, asr_args="--seed 'a $b'", **given)
+        words = commands.launched(options, layout(options), ngpu)
+        assert words[:2] == ["-m", "espnet2.bin.launch"]
+        launch.main(words[2:])
+        lines = (tmp_path / "record").read_text().splitlines()
+        return bin, sorted(map(json.loads, lines))
+
+    return start
+
+
+def value(words, name):
+    """What an option is in the end: the last one wins."""
+    return [
+        after for word, after in zip(words, words[1:], strict=False) if word == name
+    ][-1]
+
+
+def test_slurm_starts_one_process_on_each_machine(launched):
+    bin, [[folder, program, *words]] = launched(
+        4, num_nodes=2, cuda_cmd="slurm.pl --time 48:00"
+    )
+    assert program == str(bin / "slurm.pl")
+    sizes = "--time 48:00 --gpu 4 --num_threads 4 --num_nodes 2".split()
+    log = "exp/asr_x/train.log"
+    assert words[: len(sizes) + 3] == [*sizes, log, "srun", "--export=ALL"]
+    rest = words[len(sizes) + 3 :]
+    start = [str(bin / "python"), "-m", "espnet_srupp.run", "-m"]
+    assert rest[:5] == [*start, "espnet2.bin.asr_train"]
+    assert value(rest, "--ngpu") == "4"
+    assert value(rest, "--multiprocessing_distributed") == "true"
+    assert value(rest, "--dist_launcher") == "slurm"
+    shared = value(rest, "--dist_init_method")
+    assert shared.startswith(f"file://{folder}/exp/.dist_init_")
+    assert value(rest, "--seed") == "a $b"
+
+
+def test_ssh_starts_one_process_for_each_gpu(launched):
+    bin, processes = launched(2, host="one,two:3")
+    ranks = {}
+    for folder, program, *words in processes:
+        assert (folder, program) == (str(bin.parent), str(bin / "python"))
+        assert words[:3] == ["-m", "espnet_srupp.run", "-m"]
+        assert value(words, "--dist_world_size") == "3"
+        assert value(words, "--ngpu") == "1"
+        assert value(words, "--multiprocessing_distributed") == "false"
+        assert value(words, "--seed") == "a $b"
+        ranks[value(words, "--dist_rank")] = value(words, "--local_rank")
+    assert ranks == {"0": "0", "1": "1", "2": "3"}
+
+
+def test_one_machine_needs_no_launcher():
+    options = Options(**SETS, ngpu=4)
+    assert not options.launched
+    words = commands.training(options, layout(options), 4)
+    assert words[:2] == ["-m", "espnet2.bin.asr_train"]
+    assert value(words, "--ngpu") == "4"
+    # ESPnet then starts a process for each GPU by itself
+    assert value(words, "--multiprocessing_distributed") == "true"
+
+
+def test_a_folder_that_the_launcher_cannot_enter_is_named(tmp_path, monkeypatch):
+    (tmp_path / "a b").mkdir()
+    monkeypatch.chdir(tmp_path / "a b")
+    options = Options(**SETS, host="one")
+    with pytest.raises(RecipeError, match="a b/exp: take a path without blanks"):
+        commands.launched(options, layout(options), 1)
