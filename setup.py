@@ -32,6 +32,7 @@ setup(
     extras_require={
         "cuda12": ["cupy-cuda12x"],
         "cuda13": ["cupy-cuda13x"],
+        "dask": ["distributed"],
         "recipes": [
             "editdistance",
             "espeakng-loader",
@@ -45,6 +46,7 @@ setup(
             "tqdm",
         ],
         "dev": [
+            "distributed",
             "hypothesis",
             "pytest",
             "pytest-xdist",

@@ -23,8 +23,7 @@ inference_args inference_asr_model use_lm lm_config lm_args lm_tag lm_exp lm_sta
 lm_train_text lm_dev_text lm_test_text lm_fold_length inference_lm train_set valid_set
 test_sets score_opts""".split()
 OURS = ["corpus", "archive", "force", "LIBRISPEECH", "AISHELL", "TEDLIUM3", "partial"]
-# of its cmd.sh and of its launcher
-OURS += ["cuda_cmd", "host"]
+OURS += ["cuda_cmd", "host", "scheduler"]
 OURS += ["longform", "longform_models", "longform_join_args", "longform_args"]
 OURS += ["train_joined", "model_license"]
 

@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import sys
+from pathlib import Path
 
 import pytest
 from espnet2.bin import launch
@@ -41,7 +42,9 @@ def launched(tmp_path, monkeypatch):
     def start(ngpu, **given):
         python = f"'{bin}/python' -m espnet_srupp.run"
         options = Options(**SETS, python=python, asr_args="--seed 'a $b'", **given)
-        words = commands.launched(options, layout(options), ngpu)
+        names = layout(options)
+        words = commands.training(options, names, ngpu)
+        words = commands.launched(options, names.exp, ngpu, words)
         assert words[:2] == ["-m", "espnet2.bin.launch"]
         launch.main(words[2:])
         lines = (tmp_path / "record").read_text().splitlines()
@@ -105,4 +108,4 @@ def test_a_folder_that_the_launcher_cannot_enter_is_named(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path / "a b")
     options = Options(**SETS, host="one")
     with pytest.raises(RecipeError, match="a b/exp: take a path without blanks"):
-        commands.launched(options, layout(options), 1)
+        commands.launched(options, Path("exp/x"), 1, [])

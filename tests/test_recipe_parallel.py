@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 
 import pytest
@@ -51,5 +52,11 @@ def test_the_first_error_in_the_order_of_the_jobs_is_raised(nj):
 
 
 def test_a_killed_process_is_told():
-    with pytest.raises(RecipeError, match="killed during 'work'.*--nj smaller than 2"):
+    with pytest.raises(RecipeError, match="killed during 'work'.*--nj"):
         parallel_map(kill_self, [1, 2], 2, "work")
+
+
+def test_a_scheduler_without_dask_is_one_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(RecipeError, match=r"needs Dask: pip install .*\[dask\]"):
+        parallel_map(square, [1], 1, "work", scheduler="local")

@@ -36,7 +36,9 @@ class Recording:
     rate: int | None = None
 
 
-def perturb_speed(source: Path, target: Path, factors: list[float], nj: int) -> None:
+def perturb_speed(
+    source: Path, target: Path, factors: list[float], nj: int, scheduler: str = ""
+) -> None:
     """Stage 2: a set at several speeds, tempo and pitch together, as by `sox speed`.
 
     Args:
@@ -46,6 +48,7 @@ def perturb_speed(source: Path, target: Path, factors: list[float], nj: int) -> 
             1.0 is the original: same ids, and same files unless there are segments.
         factors: the speeds, each above 0 and there once.
         nj: number of processes.
+        scheduler: of Dask, in their place; see `parallel.executor`.
 
     Raises:
         RecipeError: a factor is not usable, or the source or its audio is bad.
@@ -70,12 +73,18 @@ def perturb_speed(source: Path, target: Path, factors: list[float], nj: int) -> 
             made.wav |= {prefix + u: f"{target}/{file}" for u, file in files.items()}
             paths = {u: directory / file for u, file in files.items()}
             jobs += recordings(data, paths, factor=factor)
-        parallel_map(convert, jobs, nj, f"speed perturbation of {source}")
+        title = f"speed perturbation of {source}"
+        parallel_map(convert, jobs, nj, title, scheduler=scheduler)
         datadir.write_files(made, directory, target)
 
 
 def format_audio(
-    source: Path, target: Path, fs: int, audio_format: str, nj: int
+    source: Path,
+    target: Path,
+    fs: int,
+    audio_format: str,
+    nj: int,
+    scheduler: str = "",
 ) -> None:
     """Stage 3: reads every sample once and leaves one file per utterance.
 
@@ -88,6 +97,7 @@ def format_audio(
         fs: the sampling rate that all audio must have, in Hz.
         audio_format: "flac" or "wav", 16 bits.
         nj: number of processes.
+        scheduler: of Dask, in their place; see `parallel.executor`.
 
     Raises:
         RecipeError: audio is missing, corrupt, truncated, empty, of several channels
@@ -107,7 +117,8 @@ def format_audio(
             made.wav[utterance], paths[utterance] = f"{target}/{file}", directory / file
         jobs = recordings(data, paths, rate=fs)
         samples: dict[str, int] = {}
-        for lengths in parallel_map(convert, jobs, nj, f"audio of {source}"):
+        title = f"audio of {source}"
+        for lengths in parallel_map(convert, jobs, nj, title, scheduler=scheduler):
             samples |= lengths
         datadir.write_files(made, directory, target)
         datadir.write_table(samples, directory / "utt2num_samples")

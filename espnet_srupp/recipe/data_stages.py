@@ -81,7 +81,10 @@ def perturb(given: Options, names: Layout) -> Iterator[Step]:
         yield Step(
             2,
             f"speeds {given.speed_perturb_factors} of {source}",
-            partial(audio.perturb_speed, source, target, given.speeds, given.nj),
+            partial(
+                audio.perturb_speed,
+                *(source, target, given.speeds, given.nj, given.scheduler),
+            ),
             [target],
             tables(source),
             given.some("speed_perturb_factors"),
@@ -115,6 +118,7 @@ def format_sets(given: Options, names: Layout) -> Iterator[Step]:
             partial(
                 audio.format_audio,
                 *(source, target, given.rate, given.audio_format, given.nj),
+                given.scheduler,
             ),
             [target],
             tables(source),

@@ -74,14 +74,18 @@ def decode(options: Options, names: Layout, name: str) -> None:
         scp, output = logdir / f"keys.{n}.scp", logdir / f"output.{n}"
         scp.write_text("".join(f"{u} {wav[u]}\n" for u in share), encoding="utf-8")
         words = commands.inference(options, names, scp, output)
-        jobs.append(Job(words, logdir / f"asr_inference.{n}.log"))
+        jobs.append(Job(words, logdir / f"asr_inference.{n}.log", output))
     say("  ESPnet is starting")
     tails = [Tail(job.log) for job in jobs]
     with Progress(f"decoding {name}", len(wav), "utterances") as progress:
         process.run(
             jobs,
             options.python,
-            lambda: progress.update(progress.done + sum(map(finished, tails))),
+            # a share that is begun again, as its worker was lost, counts twice
+            lambda: progress.update(
+                min(len(wav), progress.done + sum(map(finished, tails)))
+            ),
+            scheduler=options.scheduler,
         )
     parts = [logdir / f"output.{n}" / "1best_recog" for n in range(1, len(jobs) + 1)]
     for result in RESULTS:

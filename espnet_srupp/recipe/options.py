@@ -43,6 +43,7 @@ class Options:
     cuda_cmd: str = option("general", "", 'as in cmd.sh, e.g. "slurm.pl --time 48:00"')
     host: str = option("general", "", 'machines for training by SSH, e.g. "a:0:1,b:0"')
     nj: int = option("general", cores(), "processes for data and statistics")
+    scheduler: str = option("general", "", 'address of Dask in place of nj, or "local"')
     dumpdir: str = option("general", "dump", "folder of formatted data")
     expdir: str = option("general", "exp", "folder of experiments")
     python: str = option("general", python_command(), "command that runs ESPnet")

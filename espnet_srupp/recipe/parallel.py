@@ -1,18 +1,34 @@
-"""One function over many jobs in several processes, with a progress bar."""
+"""One function over many jobs in several processes, here or by a Dask scheduler.
 
+A job is a function of files: done twice it leaves the same, so that a Dask worker that
+is lost costs nothing but time.
+"""
+
+import os
 import signal
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.progress import Progress
 
+LOCAL = "local"
+CONNECT_SECONDS = 30
+
 
 def parallel_map(
-    function: Callable, jobs: Sequence, nj: int, title: str, unit: str = "utt"
+    function: Callable,
+    jobs: Sequence,
+    nj: int,
+    title: str,
+    unit: str = "utt",
+    scheduler: str = "",
 ) -> list:
-    """Calls `function(job)` for each job in up to `nj` processes.
+    """Calls `function(job)` for each job in several processes.
 
     Args:
         function: of a module's top level, so that a process can find it.
@@ -20,33 +36,102 @@ def parallel_map(
         nj: number of processes, at least 1.
         title: what the progress bar says.
         unit: what one job is.
+        scheduler: as for `executor`.
 
     Returns:
         The results in the order of the jobs. The first error in that order is raised.
 
     Raises:
-        RecipeError: a process was killed.
+        RecipeError: a process was killed; the scheduler is not there.
     """
     if not jobs:
         return []
     workers = max(1, min(nj, len(jobs)))
-    chunk = max(1, min(16, len(jobs) // (4 * workers)))
-    # the parent alone answers Ctrl-C: a worker would only print its own traceback
-    pool = ProcessPoolExecutor(workers, initializer=ignore_interrupt)
-    try:
+    size = max(1, min(16, len(jobs) // (4 * workers)))
+    chunks = [jobs[start : start + size] for start in range(0, len(jobs), size)]
+    work = partial(in_folder, Path.cwd(), function)
+    with executor(workers, title, scheduler) as pool:
         results = []
         with Progress(title, len(jobs), unit) as progress:
-            for result in pool.map(function, jobs, chunksize=chunk):
-                results.append(result)
+            for chunk in pool.map(work, chunks):
+                results += chunk
                 progress.update(len(results))
-        return results
+    return results
+
+
+def in_folder(folder: Path, function: Callable, jobs: Sequence) -> list:
+    """Does a few jobs where relative paths are those of the caller."""
+    os.chdir(folder)
+    return [function(job) for job in jobs]
+
+
+@contextmanager
+def executor(nj: int, title: str, scheduler: str = "") -> Iterator[Executor]:
+    """Processes to work in, ended together with the block.
+
+    Args:
+        nj: number of processes on this machine.
+        title: what they are for, in errors.
+        scheduler: "" for processes of this one; the address of a Dask scheduler, whose
+            workers see the same files; "local" for a Dask cluster on this machine.
+
+    Raises:
+        RecipeError: a process was killed, with Dask several in a row; Dask is not
+            installed, or no scheduler answers.
+    """
+    try:
+        if scheduler:
+            with dask_executor(nj, scheduler) as pool:
+                yield pool
+            return
+        # the parent alone answers Ctrl-C: a worker would only print its own traceback
+        pool = ProcessPoolExecutor(nj, initializer=ignore_interrupt)
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
     except BrokenProcessPool as error:
         raise RecipeError(
             f"a process was killed during '{title}', most likely for want of memory: "
-            f"run the same command again with --nj smaller than {nj}"
+            "run the same command again with a smaller number of processes (--nj)"
+        ) from error
+
+
+@contextmanager
+def dask_executor(nj: int, scheduler: str) -> Iterator[Executor]:
+    try:
+        from distributed import Client, KilledWorker, LocalCluster
+    except ModuleNotFoundError as error:
+        raise RecipeError(
+            f"--scheduler {scheduler} needs Dask: pip install 'espnet_srupp[dask]'"
+        ) from error
+    cluster = None
+    try:
+        if scheduler == LOCAL:
+            cluster = LocalCluster(
+                n_workers=nj, threads_per_worker=1, dashboard_address=None
+            )
+        client = Client(cluster or scheduler, timeout=CONNECT_SECONDS)
+    except (OSError, ValueError) as error:
+        raise RecipeError(
+            f"--scheduler {scheduler}: no Dask scheduler answers there ({error})"
+        ) from error
+    try:
+        # not pure: what was computed from files must not be taken for known
+        pool = client.get_executor(pure=False)
+        try:
+            yield pool
+        finally:
+            pool.shutdown(wait=False)
+    except KilledWorker as error:
+        raise RecipeError(
+            f"workers of --scheduler {scheduler} were killed at one job, one after the "
+            f"other, most likely for want of memory ({error})"
         ) from error
     finally:
-        pool.shutdown(cancel_futures=True)
+        client.close()
+        if cluster:
+            cluster.close()
 
 
 def ignore_interrupt() -> None:

@@ -3,15 +3,20 @@
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import time
+import uuid
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import cores
+from espnet_srupp.recipe.parallel import executor
 
 POLL_SECONDS = 0.3
 # time that a child gets between being asked to end and being killed
@@ -51,10 +56,16 @@ REMEDIES = (
 
 @dataclass(frozen=True)
 class Job:
-    """A program with its arguments, and the file that takes what it prints."""
+    """A program with its arguments, and the file that takes what it prints.
+
+    Attributes:
+        output: the folder that it writes, one of its arguments; by a scheduler it
+            appears once the program has ended well.
+    """
 
     arguments: Sequence[str]
     log: Path
+    output: Path | None = None
 
 
 def run(
@@ -62,6 +73,7 @@ def run(
     python: str,
     watch: Callable[[], None] = lambda: None,
     append: bool = False,
+    scheduler: str = "",
 ) -> None:
     """Runs programs side by side until all have ended.
 
@@ -70,11 +82,14 @@ def run(
         python: the command in front of the arguments, as --python gives it.
         watch: called a few times a second, to show how far they are.
         append: keep what a log already holds.
+        scheduler: of Dask, whose workers run the programs then, see `parallel`.
 
     Raises:
         RecipeError: a program cannot start or failed; the others are ended then. They
             are ended as well when the user interrupts.
     """
+    if scheduler:
+        return run_by(scheduler, jobs, python, watch)
     environment = surroundings(max(1, cores() // len(jobs)))
     children: list[subprocess.Popen] = []
     try:
@@ -86,6 +101,42 @@ def run(
         watch()
     finally:
         end(children)
+
+
+def run_by(
+    scheduler: str, jobs: Sequence[Job], python: str, watch: Callable[[], None]
+) -> None:
+    workers = min(len(jobs), cores())
+    with executor(workers, "the work of ESPnet", scheduler) as pool:
+        work = partial(attempt, Path.cwd(), python, surroundings(1))
+        pending = {pool.submit(work, job): job for job in jobs}
+        while pending:
+            watch()
+            done, _ = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
+            for future in done:
+                job = pending.pop(future)
+                if code := future.result():
+                    raise RecipeError(explain(job.log, code))
+        watch()
+
+
+def attempt(folder: Path, python: str, environment: dict, job: Job) -> int:
+    """Runs a program on a worker; returns its exit code.
+
+    If that worker is lost, another one runs the program as well. So each writes to a
+    folder of its own, of which one becomes the output.
+    """
+    os.chdir(folder)
+    own = job.output.with_name(f".{job.output.name}.{uuid.uuid4().hex}")
+    words = [str(own) if word == str(job.output) else word for word in job.arguments]
+    job.log.unlink(missing_ok=True)
+    # what the worker's own machine sets, such as its GPUs, counts
+    child = start(Job(words, job.log), python, environment | os.environ, append=False)
+    code = child.wait()
+    if code == 0:
+        shutil.rmtree(job.output, ignore_errors=True)
+        own.rename(job.output)
+    return code
 
 
 def start(job: Job, python: str, environment: dict, append: bool) -> subprocess.Popen:

@@ -80,7 +80,7 @@ def gather(
     shares = [split(scp, logdir, kind, nj) for kind, scp in sets.items()]
     parts = [logdir / f"stats.{n}" for n in range(1, nj + 1)]
     jobs = [
-        Job(command(keys, part), part.with_suffix(".log"))
+        Job(command(keys, part), part.with_suffix(".log"), part)
         for part, *keys in zip(parts, *shares, strict=True)
     ]
     read = [Tail(part / kind / "text_shape") for part in parts for kind in sets]
@@ -89,6 +89,7 @@ def gather(
             jobs,
             options.python,
             lambda: progress.update(progress.done + sum(len(t.lines()) for t in read)),
+            scheduler=options.scheduler,
         )
     aggregate_stats_dirs(parts, target, "WARNING", skip_sum_stats=False)
     for kind in sets:

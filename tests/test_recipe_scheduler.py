@@ -1,0 +1,132 @@
+"""Two workers of a Dask cluster do the work, also when one is killed in the middle."""
+
+import os
+import shlex
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from espnet_srupp.recipe import parallel, process
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.parallel import parallel_map
+from espnet_srupp.recipe.process import Job
+
+distributed = pytest.importorskip("distributed")
+NAMES = [f"job{n:02}" for n in range(24)]
+PROGRAM = """
+import os, sys, time
+from pathlib import Path
+
+name, output = sys.argv[1:]
+Path("begun", f"{name}.{os.getppid()}").touch()
+os.mkdir(output)
+with open(f"{output}/text", "a") as file:
+    for n in range(5):
+        print(name, n, file=file, flush=True)
+        time.sleep(0.1)
+"""
+
+
+@pytest.fixture
+def scheduler():
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A current folder that is not the workers' one."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("begun", "out"):
+        Path(name).mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def kill(folder):
+    """Kills the worker that begins the n-th job, at once; gives all that were begun."""
+
+    def killer(n):
+        while len(begun := begun_jobs(folder)) < n:
+            time.sleep(0.01)
+        os.kill(int(begun[-1].suffix[1:]), signal.SIGKILL)
+
+    threads = []
+
+    def start(n):
+        threads.append(threading.Thread(target=killer, args=[n], daemon=True))
+        threads[0].start()
+
+    yield start
+    threads[0].join()
+
+
+def begun_jobs(folder):
+    """A file for each process that has begun a job, in the order of time."""
+    return sorted((folder / "begun").iterdir(), key=lambda p: p.stat().st_mtime_ns)
+
+
+def write(name):
+    Path("begun", f"{name}.{os.getpid()}").touch()
+    time.sleep(0.05)
+    Path("out", name).write_text(name)
+    return name
+
+
+def refuse_odd(number):
+    if number % 2:
+        raise RecipeError(f"{number} is odd: take another")
+    return os.getpid()
+
+
+def test_nothing_is_lost_or_doubled_when_a_worker_is_killed(scheduler, folder, kill):
+    kill(8)
+    done = parallel_map(write, NAMES, 2, "work", scheduler=scheduler)
+    assert done == NAMES
+    assert {path.name: path.read_text() for path in Path("out").iterdir()} == {
+        name: name for name in NAMES
+    }
+    # the killed one's jobs were begun again
+    assert len(begun_jobs(folder)) > len(NAMES)
+
+
+def test_a_program_is_run_again_when_its_worker_is_killed(scheduler, folder, kill):
+    names = NAMES[:6]
+    jobs = [
+        Job(
+            ["-c", PROGRAM, name, f"out/{name}"], Path(f"{name}.log"), Path("out", name)
+        )
+        for name in names
+    ]
+    kill(3)
+    process.run(jobs, shlex.quote(sys.executable), scheduler=scheduler)
+    for name in names:
+        text = Path("out", name, "text").read_text()
+        assert text == "".join(f"{name} {n}\n" for n in range(5))
+    assert len(begun_jobs(folder)) > len(names)
+
+
+def test_a_program_that_fails_is_told():
+    job = Job(["-c", "raise ValueError('no')"], Path("log"), Path("out/x"))
+    with pytest.raises(RecipeError, match="ValueError: no"):
+        process.run([job], shlex.quote(sys.executable), scheduler=parallel.LOCAL)
+    assert not Path("out/x").exists()
+
+
+def test_local_is_a_cluster_of_as_many_processes_as_asked():
+    ids = parallel_map(refuse_odd, range(0, 32, 2), 2, "work", scheduler=parallel.LOCAL)
+    assert len(set(ids)) == 2 and os.getpid() not in ids
+    with pytest.raises(RecipeError, match="^1 is odd: take another$"):
+        parallel_map(refuse_odd, range(8), 1, "work", scheduler=parallel.LOCAL)
+
+
+def test_a_scheduler_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setattr(parallel, "CONNECT_SECONDS", 0.1)
+    with pytest.raises(RecipeError, match="--scheduler tcp://127.0.0.1:9: no Dask"):
+        parallel_map(write, NAMES, 2, "work", scheduler="tcp://127.0.0.1:9")
