@@ -24,6 +24,7 @@ lm_train_text lm_dev_text lm_test_text lm_fold_length inference_lm train_set val
 test_sets score_opts""".split()
 OURS = ["corpus", "archive", "force", "LIBRISPEECH", "AISHELL", "TEDLIUM3", "partial"]
 OURS += ["cuda_cmd", "host", "scheduler"]
+OURS += ["check", "strict"]
 OURS += ["longform", "longform_models", "longform_join_args", "longform_args"]
 OURS += ["train_joined", "model_license"]
 
@@ -43,6 +44,8 @@ def test_names_are_those_of_asr_sh():
         pytest.param(["--nbpe=50"], "nbpe", 50, id="equals sign"),
         pytest.param(["--asr-tag", "a"], "asr_tag", "a", id="dashes in the name"),
         pytest.param(["--skip_packing", "false"], "skip_packing", False, id="boolean"),
+        pytest.param(["--check"], "check", True, id="boolean alone"),
+        pytest.param(["--check", "--nbpe", "5"], "check", True, id="boolean in front"),
         pytest.param(
             ["--asr_args", "--max_epoch=3"], "asr_args", "--max_epoch=3", id="dashes"
         ),

@@ -5,6 +5,7 @@ import difflib
 import os
 import re
 import shlex
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -82,10 +83,15 @@ def parser() -> Parser:
 
 
 def joined(words: Sequence[str]) -> Iterator[str]:
-    """`--name value` as `--name=value`, so that a value may begin with a dash."""
+    """`--name value` as `--name=value`, so that a value may begin with a dash.
+
+    `--name` alone is `--name=true` where only true and false are possible.
+    """
     names = {item.name for item in fields(Options)}
-    rest = iter(words)
-    for word in rest:
+    switches = {item.name for item in fields(Options) if item.type is bool}
+    rest = deque(words)
+    while rest:
+        word = rest.popleft()
         if word in ("-h", "--help"):
             yield word
             continue
@@ -95,8 +101,13 @@ def joined(words: Sequence[str]) -> Iterator[str]:
             raise RecipeError(f"unexpected {word!r}: options are --name value")
         if name not in names:
             raise RecipeError(f"unknown option --{name}{nearest(name, names)}")
-        if not equals and (value := next(rest, None)) is None:
-            raise RecipeError(f"--{name} needs a value")
+        if not equals:
+            if name in switches and (not rest or rest[0].startswith("--")):
+                value = "true"
+            elif rest:
+                value = rest.popleft()
+            else:
+                raise RecipeError(f"--{name} needs a value")
         yield f"--{name}={value}"
 
 

@@ -44,9 +44,12 @@ def run(given: Options) -> None:
     if given.use_lm and 12 in numbers:
         check_weight(given)
     # importing torch takes seconds, which a wrong option need not wait for
+    from espnet_srupp.recipe import check
     from espnet_srupp.recipe.stages import STAGES
 
     names = layout(given)
+    if given.check:
+        return check.run(given, names)
     for number in numbers:
         for step in STAGES[number](given, names):
             stage.run(step, given.force)

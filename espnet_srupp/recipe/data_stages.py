@@ -83,11 +83,12 @@ def perturb(given: Options, names: Layout) -> Iterator[Step]:
             f"speeds {given.speed_perturb_factors} of {source}",
             partial(
                 audio.perturb_speed,
-                *(source, target, given.speeds, given.nj, given.scheduler),
+                *(source, target, given.speeds, given.nj),
+                *(given.scheduler, given.strict),
             ),
             [target],
             tables(source),
-            given.some("speed_perturb_factors"),
+            {**given.some("speed_perturb_factors"), **given.strictness},
             audio=source / "wav.scp",
         )
     else:
@@ -119,10 +120,12 @@ def format_sets(given: Options, names: Layout) -> Iterator[Step]:
                 audio.format_audio,
                 *(source, target, given.rate, given.audio_format, given.nj),
                 given.scheduler,
+                strict=given.strict,
+                whole=name in tests,
             ),
             [target],
             tables(source),
-            given.some("fs", "audio_format"),
+            {**given.some("fs", "audio_format"), **given.strictness},
             audio=source / "wav.scp",
         )
 

@@ -1,10 +1,19 @@
 """Kaldi's data directory: wav.scp, text, utt2spk, spk2utt and segments."""
 
+import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.errors import DataError, RecipeError
 from espnet_srupp.recipe.files import atomic_dir
+
+Faults = dict[str, DataError]
+"""What is wrong with an utterance, or with the recording it lies in, by id."""
+
+# all that ends a line or cannot be seen, for one program or another, and what a wrong
+# encoding leaves; tabs are blanks
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd]")
 
 
 @dataclass
@@ -26,35 +35,70 @@ class DataDir:
     segments: dict[str, tuple[str, float, float]] | None = None
 
 
-def read(path: Path) -> DataDir:
+def read(path: Path, faults: Faults | None = None) -> DataDir:
     """Reads a data directory and checks that its files agree.
 
     Args:
         path: the directory; it holds wav.scp, text, utt2spk and perhaps segments.
+        faults: takes what is wrong with single utterances, which are left out then;
+            without it the first fault is raised.
 
     Returns:
         What the files say; spk2utt follows from utt2spk and is not read.
 
     Raises:
-        RecipeError: a file is missing, badly encoded or not sorted in the C locale, an
-            id is there twice or missing from one of the files, a transcript is empty,
-            wav.scp holds a command, or a segment has no length. Names file and line.
+        RecipeError: a file is missing, empty or not sorted in the C locale.
+        DataError: a line is badly encoded, an id is there twice or missing from one of
+            the files, a transcript is empty, wav.scp holds a command, or a segment has
+            no length. Names file and line.
     """
     path = Path(path)
     if not path.is_dir():
         raise RecipeError(f"{path} is missing: make it with stage 1 (--stage 1)")
-    wav = read_table(path / "wav.scp")
+    wav = read_table(path / "wav.scp", faults)
     for number, (key, value) in enumerate(wav.items(), 1):
         if value.endswith("|"):
-            raise RecipeError(
+            note(
+                *(faults, key, "command"),
                 f"{path / 'wav.scp'} line {number}: {key} is a command ('{value}'), "
-                "which is not run here: write its output to a file and give its path"
+                "which is not run here: write its output to a file and give its path",
             )
-    data = DataDir(wav, read_table(path / "text"), read_table(path / "utt2spk"))
+    text = read_table(path / "text", faults)
+    text = {key: value.replace("\t", " ") for key, value in text.items()}
+    data = DataDir(wav, text, read_table(path / "utt2spk", faults))
     if (path / "segments").exists():
-        data.segments = read_segments(path / "segments")
-    check(data, path)
-    return data
+        data.segments = read_segments(path / "segments", faults)
+    check(data, path, faults)
+    return data if faults is None else without(data, faults)
+
+
+def note(faults: Faults | None, key: str, kind: str, sentence: str) -> None:
+    """Keeps the first fault of each id, or raises it where none are kept."""
+    error = DataError(sentence, kind)
+    if faults is None:
+        raise error
+    faults.setdefault(key, error)
+
+
+def without(data: DataDir, faults: Faults) -> DataDir:
+    """The utterances that have no fault, nor their recording."""
+    segments = data.segments
+    if segments is not None:
+        segments = {
+            u: times
+            for u, times in segments.items()
+            if u not in faults and times[0] not in faults
+        }
+    recordings = (
+        data.wav.keys() if segments is None else {r for r, *_ in segments.values()}
+    )
+    audio = data.wav if segments is None else segments
+    text, utt2spk = (
+        {u: value for u, value in table.items() if u in audio and u not in faults}
+        for table in (data.text, data.utt2spk)
+    )
+    wav = {r: p for r, p in data.wav.items() if r in recordings and r not in faults}
+    return DataDir(wav, text, utt2spk, segments)
 
 
 def write(data: DataDir, path: Path) -> None:
@@ -120,44 +164,55 @@ def tables(path: Path) -> list[Path]:
     return [table for table in found if table.name != "segments" or table.exists()]
 
 
-def read_table(path: Path) -> dict[str, str]:
+def read_table(path: Path, faults: Faults | None = None) -> dict[str, str]:
     """Reads lines of "key value", sorted by key in the C locale, each key once."""
-    try:
-        lines = path.read_bytes().decode("utf-8").split("\n")
-    except FileNotFoundError:
-        raise RecipeError(
-            f"{path} is missing: make it with stage 1 (--stage 1)"
-        ) from None
-    except UnicodeDecodeError as error:
-        number = error.object.count(b"\n", 0, error.start) + 1
-        raise RecipeError(
-            f"{path} line {number} is not UTF-8: convert it with iconv"
-        ) from error
-    if lines[-1] == "":
-        lines.pop()
     table: dict[str, str] = {}
     last = ""
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_lines(path), 1):
         where = f"{path} line {number}"
-        key, _, value = line.replace("\t", " ").strip().partition(" ")
-        if not key:
-            raise RecipeError(f"{where} is empty: remove it")
-        if not value:
-            what = "an empty transcript" if path.name == "text" else "nothing after it"
-            raise RecipeError(f"{where}: {key} has {what}: fill it in or remove {key}")
+        text = line.decode("utf-8", "backslashreplace").strip()
+        key, value = (*re.split("[ \t]+", text, maxsplit=1), "")[:2]
+        if problem := fault_of_line(path.name, line, key, value):
+            note(faults, key or where, problem[0], f"{where}{problem[1]}")
+            continue
         if key in table:
-            raise RecipeError(f"{where}: {key} is there twice: remove or rename one")
+            remedy = f"{where}: {key} is there twice: remove or rename one"
+            note(faults, key, "twice", remedy)
         # code points and UTF-8 bytes have the same order, which is the C locale's
         if key < last:
             raise RecipeError(
                 f"{where}: {key} comes after {last}: sort the files of {path.parent} "
                 "with LC_ALL=C sort"
             )
-        table[key] = value.strip()
+        table[key] = value
         last = key
-    if not table:
+    if not table and not faults:
         raise RecipeError(f"{path} is empty: make it again with stage 1 (--stage 1)")
     return table
+
+
+def read_lines(path: Path) -> list[bytes]:
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        raise RecipeError(
+            f"{path} is missing: make it with stage 1 (--stage 1)"
+        ) from None
+    return lines[:-1] if lines[-1] == b"" else lines
+
+
+def fault_of_line(
+    table: str, line: bytes, key: str, value: str
+) -> tuple[str, str] | None:
+    """What is wrong with a line that is not yet read: its kind and a sentence."""
+    if line.decode("utf-8", "ignore").encode() != line:
+        return "not UTF-8", " is not UTF-8: convert it with iconv"
+    if not key:
+        return "empty line", " is empty: remove it"
+    if not value:
+        what = "an empty transcript" if table == "text" else "nothing after it"
+        return "empty line", f": {key} has {what}: fill it in or remove {key}"
+    return None
 
 
 def write_table(table: dict, path: Path) -> None:
@@ -165,55 +220,85 @@ def write_table(table: dict, path: Path) -> None:
     path.write_text("".join(lines), encoding="utf-8")
 
 
-def read_segments(path: Path) -> dict[str, tuple[str, float, float]]:
+def read_segments(
+    path: Path, faults: Faults | None = None
+) -> dict[str, tuple[str, float, float]]:
     segments = {}
-    for number, (utterance, value) in enumerate(read_table(path).items(), 1):
+    for number, (utterance, value) in enumerate(read_table(path, faults).items(), 1):
         try:
             recording, start, end = value.split()
             segments[utterance] = (recording, float(start), float(end))
         except ValueError:
-            raise RecipeError(
+            note(
+                *(faults, utterance, "segment"),
                 f"{path} line {number}: '{value}' is not 'recording start end' with "
-                f"times in seconds: correct {utterance}"
-            ) from None
+                f"times in seconds: correct {utterance}",
+            )
     return segments
 
 
-def check(data: DataDir, path: Path) -> None:
+def check(data: DataDir, path: Path, faults: Faults | None = None) -> None:
     """Checks that the tables of `data` agree; errors say it lies in `path`."""
     for utterance, text in data.text.items():
         if not text.strip():
-            raise RecipeError(
+            note(
+                *(faults, utterance, "empty line"),
                 f"{path / 'text'}: {utterance} has an empty transcript: fill it in or "
-                f"remove {utterance}"
+                f"remove {utterance}",
             )
-    for key in [*data.wav, *data.text, *data.utt2spk.values()]:
-        if key.split() != [key] or "/" in key:
-            raise RecipeError(
-                f"{path}: the id '{key}' is empty or holds a blank or a slash: "
-                "rename it"
-            )
+    check_letters(data, path, faults)
     audio, source = data.wav, "wav.scp"
     if data.segments is not None:
-        check_segments(data, path / "segments")
+        check_segments(data, path / "segments", faults)
         audio, source = data.segments, "segments"
     for name, keys in (("text", data.text), ("utt2spk", data.utt2spk)):
         for utterance in sorted(audio.keys() ^ keys.keys()):
             has, lacks = (source, name) if utterance in audio else (name, source)
-            raise RecipeError(
+            note(
+                *(faults, utterance, "unmatched"),
                 f"{path}: {utterance} is in {has} and not in {lacks}: add it there or "
-                "remove it"
+                "remove it",
             )
 
 
-def check_segments(data: DataDir, path: Path) -> None:
+def check_letters(data: DataDir, path: Path, faults: Faults | None) -> None:
+    """Checks that ids are words and that no line holds what would end or spoil it."""
+    tables = {"wav.scp": data.wav, "text": data.text, "utt2spk": data.utt2spk}
+    for name, table in tables.items():
+        for key, value in table.items():
+            ids = (key, value) if name == "utt2spk" else (key,)
+            for word in ids:
+                if word.split() != [word] or "/" in word:
+                    note(
+                        *(faults, key, "id"),
+                        f"{path}: the id '{word}' is empty or holds a blank or a "
+                        "slash: rename it",
+                    )
+            if found := CONTROL.search(f"{key} {value}"):
+                note(
+                    *(faults, key, "control character"),
+                    f"{path / name}: {key!a} holds the character U+{ord(found[0]):04X},"
+                    " which is no part of a text or name: remove it",
+                )
+    for key, value in data.wav.items():
+        if value != value.strip():
+            note(
+                *(faults, key, "name"),
+                f"{path / 'wav.scp'}: the path '{value}' of {key} begins or ends with "
+                "a blank: rename the file",
+            )
+
+
+def check_segments(data: DataDir, path: Path, faults: Faults | None) -> None:
     for utterance, (recording, start, end) in data.segments.items():
         if recording not in data.wav:
-            raise RecipeError(
+            note(
+                *(faults, utterance, "unmatched"),
                 f"{path}: {utterance} lies in {recording}, which is not in wav.scp: "
-                "add it there or remove the segment"
+                "add it there or remove the segment",
             )
-        if not 0 <= start < end:
-            raise RecipeError(
-                f"{path}: {utterance} goes from {start} to {end} s: correct its times"
+        if not 0 <= start < end < math.inf:
+            note(
+                *(faults, utterance, "segment"),
+                f"{path}: {utterance} goes from {start} to {end} s: correct its times",
             )

@@ -30,7 +30,7 @@ def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
         partial(statistics.collect, given, names),
         statistics.outputs(given, names),
         [*dumped(names), names.token_list],
-        {**settings, **given.some("fs")},
+        {**settings, **given.some("fs"), **given.strictness},
     )
 
 

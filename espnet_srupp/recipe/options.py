@@ -38,6 +38,8 @@ class Options:
     skip_eval: bool = option("general", False, "leave out stages 12 and 13")
     skip_packing: bool = option("general", True, "leave out stage 14")
     force: bool = option("general", False, "run finished stages again")
+    check: bool = option("general", False, "only look for bad data, and list it")
+    strict: bool = option("general", False, "stop at bad data, instead of less data")
     ngpu: int = option("general", -1, "GPUs for training, 0 for none, -1: 1 if there")
     num_nodes: int = option("general", 1, "machines for training, with --cuda_cmd")
     cuda_cmd: str = option("general", "", 'as in cmd.sh, e.g. "slurm.pl --time 48:00"')
@@ -136,6 +138,11 @@ class Options:
     def some(self, *names: str) -> dict[str, object]:
         """A few options by name."""
         return {name: getattr(self, name) for name in names}
+
+    @property
+    def strictness(self) -> dict[str, object]:
+        """--strict as a setting of a step, where it is not as it is by default."""
+        return self.some("strict") if self.strict else {}
 
     @property
     def folder(self) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.errors import DataError
 
 # a RIFF writer that cannot seek leaves a length of about this or more in the header
 UNKNOWN_LENGTH = 0x7FFFF000
@@ -23,7 +23,7 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
         float32 samples (N,) in [-1, 1) and their rate in Hz.
 
     Raises:
-        RecipeError: it is missing, corrupt, truncated, empty or not mono.
+        DataError: it is missing, corrupt, truncated, empty or not mono.
     """
     name = f"{path} (utterance {key})"
     again = "fetch or make the file again, or remove the utterance"
@@ -34,21 +34,24 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
             rate = file.samplerate
     except soundfile.LibsndfileError as error:
         if not Path(path).exists():
-            raise RecipeError(f"{name} is missing: {again}") from error
-        raise RecipeError(
-            f"{name} is corrupt ({error.error_string}): {again}"
+            raise DataError(f"{name} is missing: {again}", "missing") from error
+        raise DataError(
+            f"{name} is corrupt ({error.error_string}): {again}", "corrupt"
         ) from error
     missing = max(missing_bytes(path), promised - len(audio))
     if missing > 0:
-        raise RecipeError(f"{name} is truncated: {again}")
+        raise DataError(f"{name} is truncated: {again}", "truncated")
     if audio.shape[1] != 1:
-        raise RecipeError(
-            f"{name} has {audio.shape[1]} channels: keep or mix down to one of them"
+        raise DataError(
+            f"{name} has {audio.shape[1]} channels: keep or mix down to one of them",
+            "several channels",
         )
     if not len(audio):
-        raise RecipeError(f"{name} holds no samples: {again}")
+        raise DataError(f"{name} holds no samples: {again}", "no samples")
     if not np.isfinite(audio).all():
-        raise RecipeError(f"{name} holds samples that are not numbers: {again}")
+        raise DataError(
+            f"{name} holds samples that are not numbers: {again}", "not a number"
+        )
     return audio[:, 0], rate
 
 

@@ -8,23 +8,32 @@ from pathlib import Path
 
 from espnet2.bin.aggregate_stats_dirs import aggregate_stats_dirs
 
-from espnet_srupp.recipe import commands, process
+from espnet_srupp.recipe import commands, config, process
+from espnet_srupp.recipe.check import too_short
+from espnet_srupp.recipe.datadir import Faults, read_table
+from espnet_srupp.recipe.faults import settle
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.process import Job, Tail
 from espnet_srupp.recipe.progress import Progress
-from espnet_srupp.recipe.tokens import check_tokens
+from espnet_srupp.recipe.tokens import check_tokens, split_function
 
 # ESPnet takes seconds to start, so a process is worth it from about this many
 UTTERANCES_PER_PROCESS = 5000
 # what changes the statistics; all else in a configuration does not
 DEPENDS_ON = ("frontend", "preprocessor", "input_size", "model_conf.extract_feats")
+# what changes the frames that CTC has, by the value that most configurations share
+LENGTHS = {"encoder_conf.input_layer": "conv2d"}
 
 
 def settings(config: Mapping[str, object]) -> dict[str, object]:
     """The settings of a flat configuration that the statistics depend on."""
-    return {k: v for k, v in config.items() if k.startswith(DEPENDS_ON)}
+    return {
+        k: v
+        for k, v in config.items()
+        if k.startswith(DEPENDS_ON) or LENGTHS.get(k, v) != v
+    }
 
 
 def outputs(options: Options, names: Layout) -> list[Path]:
@@ -38,7 +47,8 @@ def collect(options: Options, names: Layout) -> None:
     """Lengths, mean and variance of the utterances.
 
     Raises:
-        RecipeError: a token of the training text is not in the list; ESPnet failed.
+        RecipeError: a token of the training text is not in the list, CTC has no path
+            for more than a tenth of the utterances; ESPnet failed.
     """
     check_tokens(
         names.train / "text",
@@ -50,9 +60,33 @@ def collect(options: Options, names: Layout) -> None:
         options.sos_eos,
         options.bpe_char_cover,
     )
-    sets = {"train": names.train / "wav.scp", "valid": names.valid / "wav.scp"}
+    sources = {"train": names.train, "valid": names.valid}
+    sets = {kind: fit(options, names, kind, path) for kind, path in sources.items()}
     command = partial(commands.statistics, options, names)
     gather(options, names, sets, names.stats, command)
+
+
+def fit(options: Options, names: Layout, kind: str, source: Path) -> Path:
+    """A file of the utterances for which CTC has a path; training sees no other.
+
+    Raises:
+        RecipeError: more than a tenth have none, or one with --strict true.
+    """
+    split = split_function(
+        *(names.token_list.parent, options.token_type, options.symbols),
+        *(options.oov, options.bpe_char_cover),
+    )
+    text, samples = (read_table(source / n) for n in ("text", "utt2num_samples"))
+    lengths = {u: int(samples[u]) for u in text}
+    changed = config.read(options.asr_config, options.asr_args)
+    faults: Faults = too_short(text, lengths, split, changed)
+    settle(faults, len(text) - len(faults), source, options.strict)
+    with atomic_file(names.stats / kind / "dropped") as file:
+        file.writelines(f"{key} {fault}\n" for key, fault in faults.items())
+    kept = names.stats / kind / "kept"
+    with atomic_file(kept) as file:
+        file.writelines(f"{u} {lengths[u]}\n" for u in text if u not in faults)
+    return kept
 
 
 def gather(

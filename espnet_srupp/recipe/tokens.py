@@ -2,7 +2,7 @@
 
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import sentencepiece
@@ -103,10 +103,7 @@ def check_tokens(
             + remedy
         )
     known = set(tokens)
-    if token_type == "bpe":
-        split = load_pieces(directory / "bpe.model", oov, bpe_char_cover < 1)
-    else:
-        split = splitter(token_type, nlsyms)
+    split = split_function(directory, token_type, nlsyms, oov, bpe_char_cover)
     for utterance, line in read_table(text).items():
         for token in split(" ".join(line.split())):
             if token not in known:
@@ -114,6 +111,19 @@ def check_tokens(
                     f"{path} lacks the token '{token}' of {utterance} in {text}: "
                     f"correct that transcript, or {remedy}"
                 )
+
+
+def split_function(
+    directory: Path,
+    token_type: str,
+    nlsyms: Sequence[str],
+    oov: str,
+    bpe_char_cover: float,
+) -> Callable[[str], list[str]]:
+    """What makes tokens of a transcript; the arguments are those of `check_tokens`."""
+    if token_type == "bpe":
+        return load_pieces(directory / "bpe.model", oov, bpe_char_cover < 1)
+    return splitter(token_type, nlsyms)
 
 
 def splitter(token_type: str, nlsyms: Sequence[str]):

@@ -1,0 +1,177 @@
+"""--check: what is wrong with the corpus, told before any long work."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from espnet_srupp.recipe import audio, config, datadir, tokens
+from espnet_srupp.recipe.datadir import DataDir, Faults
+from espnet_srupp.recipe.errors import DataError, RecipeError
+from espnet_srupp.recipe.faults import LIMIT, counted
+from espnet_srupp.recipe.files import atomic_file
+from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.stage import say
+from espnet_srupp.subsampling import output_length
+
+DATA = Path("data")
+# of each kind on the screen; the file has all
+EXAMPLES = 3
+HOP_LENGTH = 128  # ESPnet's default
+
+
+@dataclass
+class Findings:
+    """What is wrong with one set.
+
+    Attributes:
+        source: its data directory.
+        test: whether it is for tests only.
+        kept: how many utterances can be used.
+        bad: those that cannot.
+        odd: those that can, but are not as they should be.
+    """
+
+    source: Path
+    test: bool
+    kept: int = 0
+    bad: Faults = field(default_factory=dict)
+    odd: Faults = field(default_factory=dict)
+
+    def report(self, examples: int | None) -> str:
+        """Counts, and of each kind some examples; None for all."""
+        total = self.kept + len(self.bad)
+        lines = [f"{self.source}: {total} utterances, {len(self.bad)} cannot be used"]
+        for faults in (self.bad, self.odd):
+            kinds: dict[str, list[str]] = {}
+            for key, fault in faults.items():
+                kinds.setdefault(fault.kind, []).append(f"{key}: {fault}")
+            for kind, found in kinds.items():
+                note = "" if faults is self.bad else ", used as they are"
+                lines.append(f"  {len(found)} {kind}{note}")
+                lines += [f"    {sentence}" for sentence in found[:examples]]
+                if examples is not None and len(found) > examples:
+                    lines.append(f"    and {len(found) - examples} more")
+        return "\n".join(lines)
+
+    def verdict(self, strict: bool) -> str:
+        """Why the recipe would stop at this set, "" where it would not."""
+        share = len(self.bad) / max(1, self.kept + len(self.bad))
+        if self.bad and (strict or self.test or share > LIMIT):
+            return f"{self.source} ({counted(self.bad)})"
+        return ""
+
+
+def run(given: Options, names: Layout) -> None:
+    """Looks at every file of every set and reports.
+
+    Raises:
+        RecipeError: a set is not there, or the recipe would stop at one: at any fault
+            with --strict true or in a test set, elsewhere at more than a tenth.
+    """
+    tests = [name for name in given.test_sets.split() if name != given.valid_set]
+    found = [
+        inspect(given, names, name, name in tests)
+        for name in dict.fromkeys([given.train_set, given.valid_set, *tests])
+    ]
+    path = Path(given.dumpdir) / "check.txt"
+    with atomic_file(path) as file:
+        file.writelines(f"{each.report(None)}\n" for each in found)
+    for each in found:
+        say(each.report(EXAMPLES))
+    say(f"all of it is in {path}")
+    verdicts = [each.verdict(given.strict) for each in found]
+    if stops := ", ".join(filter(None, verdicts)):
+        raise RecipeError(f"the recipe would stop at {stops}: see {path}")
+
+
+def inspect(given: Options, names: Layout, name: str, test: bool) -> Findings:
+    """What is wrong with the set `name`."""
+    found = Findings(DATA / name, test)
+    data = datadir.read(found.source, found.bad)
+    jobs = audio.recordings(data, dict.fromkeys(data.text), rate=given.rate)
+    heard = audio.hear(jobs, given.nj, f"audio of {found.source}", given.scheduler)
+    for utterance, fault in heard.faults.items():
+        usable = test and fault.kind == "silent"
+        (found.odd if usable else found.bad)[utterance] = fault
+    for utterance, share in heard.clipped.items():
+        found.odd[utterance] = DataError(
+            f"{share:.1%} of the samples are at full scale: record it at a lower level",
+            "clipped",
+        )
+    if names.token_list.exists():
+        check_text(given, names, data, heard.samples, found)
+    found.kept = len(data.text.keys() - found.bad.keys())
+    return found
+
+
+def check_text(
+    given: Options,
+    names: Layout,
+    data: DataDir,
+    samples: Mapping[str, int],
+    found: Findings,
+) -> None:
+    """Adds what the token list and the configuration have against transcripts."""
+    split = tokens.split_function(
+        *(names.token_list.parent, given.token_type, given.symbols),
+        *(given.oov, given.bpe_char_cover),
+    )
+    known = set(names.token_list.read_text(encoding="utf-8").split("\n"))
+    for utterance, text in data.text.items():
+        if unknown := sorted(set(split(" ".join(text.split()))) - known):
+            found.odd.setdefault(
+                utterance,
+                DataError(
+                    f"'{' '.join(unknown)}' is not in {names.token_list}",
+                    "with an unknown token",
+                ),
+            )
+    if found.test:
+        return
+    settings = config.read(given.asr_config, given.asr_args)
+    fastest = max([1.0, *given.speeds])
+    left = {u: int(n / fastest) for u, n in samples.items() if u not in found.bad}
+    found.bad |= too_short(data.text, left, split, settings)
+
+
+def too_short(
+    text: Mapping[str, str],
+    samples: Mapping[str, int],
+    split: Callable[[str], list[str]],
+    settings: Mapping[str, object],
+) -> Faults:
+    """Utterances that have fewer frames than CTC needs for their tokens.
+
+    CTC emits one token in a frame and a blank between two that are equal; with fewer
+    frames there is no path, and the loss is infinite.
+
+    Args:
+        text: utterance to transcript.
+        samples: utterance to its length; what is not there is not looked at.
+        split: makes tokens of a transcript.
+        settings: the training's, flat.
+    """
+    faults: Faults = {}
+    for utterance, length in samples.items():
+        units = split(" ".join(text[utterance].split()))
+        repeats = sum(a == b for a, b in zip(units, units[1:], strict=False))
+        needed, has = len(units) + repeats, frames(length, settings)
+        if has < needed:
+            faults[utterance] = DataError(
+                f"{utterance} has {has} frames for the encoder, and CTC needs {needed} "
+                f"for its {len(units)} tokens: correct its transcript or its audio",
+                "too short for its tokens",
+            )
+    return faults
+
+
+def frames(samples: int, settings: Mapping[str, object]) -> float:
+    """Frames that the encoder makes of so many samples, as far as that is known."""
+    frontend = settings.get("frontend", "default")
+    if frontend != "default" or float(settings.get("model_conf.ctc_weight", 0.5)) == 0:
+        return math.inf
+    hop = int(settings.get("frontend_conf.hop_length", HOP_LENGTH))
+    input_layer = settings.get("encoder_conf.input_layer", "conv2d")
+    return output_length(samples // hop + 1, input_layer)

@@ -1,0 +1,42 @@
+"""What becomes of a set of which some utterances cannot be trained on."""
+
+from collections import Counter
+from pathlib import Path
+
+from espnet_srupp.recipe.datadir import Faults
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.stage import say
+
+# a larger part of a set is no accident, and what is left would be another corpus
+LIMIT = 0.1
+
+
+def settle(faults: Faults, kept: int, source: Path, strict: bool) -> None:
+    """Says what is left out of a set, or stops.
+
+    Args:
+        faults: what is wrong with each utterance that is left out.
+        kept: how many are left.
+        source: the set.
+        strict: stop at any fault.
+
+    Raises:
+        RecipeError: there is a fault and `strict` is set, or more than a tenth of the
+            utterances have one. Gives the first of them in full.
+    """
+    if not faults:
+        return
+    total = kept + len(faults)
+    some = f"{len(faults)} of {total} utterances of {source}"
+    if strict or len(faults) > LIMIT * total:
+        why = "" if strict else "more than a tenth, which is not left out: "
+        more = " (--check lists them all)" if len(faults) > 1 else ""
+        first = next(iter(faults.values()))
+        raise RecipeError(f"{some} cannot be used, {why}{first}{more}")
+    say(f"  {some} left out: {counted(faults)}")
+
+
+def counted(faults: Faults) -> str:
+    """How many there are of each kind, as "2 truncated, 1 silent"."""
+    kinds = Counter(fault.kind for fault in faults.values())
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
