@@ -180,6 +180,9 @@ def read_table(path: Path, faults: Faults | None = None) -> dict[str, str]:
             note(faults, key, "twice", remedy)
         # code points and UTF-8 bytes have the same order, which is the C locale's
         if key < last:
+            if faults:
+                # a broken line before this one is the likelier cause
+                raise next(iter(faults.values()))
             raise RecipeError(
                 f"{where}: {key} comes after {last}: sort the files of {path.parent} "
                 "with LC_ALL=C sort"
