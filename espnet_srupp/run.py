@@ -42,11 +42,15 @@ import_lazily("g2p_en")
 
 try:
     import espnet_srupp.register  # noqa: F401
+    from espnet_srupp.checkpoint import save_whole
     from espnet_srupp.compat import exists
 except ImportError as error:
     if error.name != "espnet":
         raise
     sys.exit(f"error: {error}")
+
+# here and not in main(), as spawned processes import this module only
+save_whole()
 
 
 def load(name: str, arguments: list[str]) -> ModuleType:

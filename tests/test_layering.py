@@ -16,6 +16,7 @@ LAYERS = {
     "layer": 3,
     "encoder": 4,
     "register": 5,
+    "checkpoint": 5,
     "run": 6,
     "task": 6,
     "profile": 7,

@@ -3,8 +3,10 @@
 import os
 import shlex
 import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -117,6 +119,36 @@ def test_everything_is_ended(tmp_path, how):
     with pytest.raises((KeyboardInterrupt, RecipeError)):
         run(jobs, PYTHON, watch)
     assert gone(int(started.read_text()))
+
+
+ORPHAN = """
+import sys
+from pathlib import Path
+from espnet_srupp.recipe import process
+program = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+process.run([process.Job(["-c", program], Path("log"))], sys.executable)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prctl")
+def test_a_killed_parent_leaves_no_orphan(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(Path(process.__file__).parents[2])}
+    command = [sys.executable, "-c", ORPHAN]
+    parent = subprocess.Popen(command, cwd=tmp_path, env=environment)
+    log = tmp_path / "log"
+    deadline = time.monotonic() + 60
+    while not log.exists() or log.read_text().count("\n") < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    child = int(log.read_text().split("\n")[1])
+    os.kill(child, 0)
+    parent.kill()
+    parent.wait()
+    while Path(f"/proc/{child}/stat").exists() and (
+        Path(f"/proc/{child}/stat").read_text().split()[2] != "Z"
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_command_that_does_not_start_is_named(tmp_path):

@@ -100,8 +100,15 @@ def test_damaged_checkpoint_without_a_copy_is_told_and_removed(exp, capsys):
 
 
 def test_checkpoint_of_asr_sh_is_left_alone(exp):
+    (exp / "latest.pth").symlink_to("1epoch.pth")
     training.restore(exp)
     assert checkpoint(exp / "checkpoint.pth") == 1
+
+
+def test_a_first_epoch_whose_model_was_not_written_is_trained_again(exp, capsys):
+    training.restore(exp)
+    assert not (exp / "checkpoint.pth").exists()
+    assert "the first epoch was not finished" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

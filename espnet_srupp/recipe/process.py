@@ -1,11 +1,14 @@
 """Runs ESPnet's programs as child processes and says in one sentence why one failed."""
 
+import ctypes
+import functools
 import os
 import re
 import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -21,6 +24,7 @@ from espnet_srupp.recipe.parallel import executor
 POLL_SECONDS = 0.3
 # time that a child gets between being asked to end and being killed
 GRACE_SECONDS = 5
+PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 # the last line of a traceback, or what argparse prints
 EXCEPTION = re.compile(
     r"^(?:[\w.]+(?:Error|Exception|Interrupt)\b.*|[\w.]+: error: .*)$"
@@ -155,11 +159,23 @@ def start(job: Job, python: str, environment: dict, append: bool) -> subprocess.
                 stderr=subprocess.STDOUT,
                 env=environment,
                 start_new_session=True,
+                preexec_fn=functools.partial(end_with, os.getpid()),
             )
         except OSError as error:
             raise RecipeError(
                 f"--python {python}: cannot start {command[0]} ({error.strerror})"
             ) from error
+
+
+def end_with(parent: int) -> None:
+    """Makes a child end when `parent` is killed and cannot end it any more.
+
+    It would go on writing while the same command, given again, writes there too.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def surroundings(threads: int) -> dict[str, str]:

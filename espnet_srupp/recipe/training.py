@@ -1,5 +1,6 @@
 """Stages 7 and 11: training, shown epoch by epoch, continued after an interrupt."""
 
+import os
 import re
 import shlex
 import shutil
@@ -141,6 +142,10 @@ def restore(exp: Path) -> None:
         shutil.copyfile(exp / SAVED, checkpoint)
     elif checkpoint.exists() and not zipfile.is_zipfile(checkpoint):
         say(f"  {checkpoint} is damaged: the training starts anew")
+        checkpoint.unlink()
+    elif checkpoint.exists() and not os.path.lexists(exp / "latest.pth"):
+        # ESPnet would go on without that epoch's model, and miss it when it averages
+        say("  the first epoch was not finished: the training starts anew")
         checkpoint.unlink()
 
 

@@ -1,0 +1,44 @@
+"""Checkpoints that are there whole or not at all, however a training ends.
+
+ESPnet hands torch.save the path of the checkpoint that a training goes on from, and
+torch.save opens that file and writes it in place: who kills the training just then, or
+fills the disk, has lost the old one and has no new one.
+"""
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def whole(save: Callable) -> Callable:
+    """`torch.save` that writes beside the path and takes its place when all is on disk.
+
+    Args:
+        save: `torch.save`. What it writes to an open file stays as it is.
+    """
+
+    @functools.wraps(save)
+    def saved(obj: object, f: Any, *args: object, **kwargs: object) -> None:
+        if not isinstance(f, (str, os.PathLike)):
+            return save(obj, f, *args, **kwargs)
+        partial = Path(f).with_name(f".{Path(f).name}.writing")
+        try:
+            with open(partial, "wb") as file:
+                save(obj, file, *args, **kwargs)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, f)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    return saved
+
+
+def save_whole() -> None:
+    """Makes every torch.save of this process so, once."""
+    if not hasattr(torch.save, "__wrapped__"):
+        torch.save = whole(torch.save)

@@ -1,0 +1,191 @@
+"""Trains a tiny model once in peace and once killed again and again; prints both.
+
+usage: kill_training.py FOLDER SEED
+
+ESPnet is imported once, and each training is a fork, so that a kill costs no start.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import torch
+from espnet2.tasks.asr import ASRTask
+
+import espnet_srupp.run  # noqa: F401
+from espnet_srupp.recipe import training
+from espnet_srupp.recipe.training import View
+
+CONFIG = """
+encoder: srupp
+encoder_conf: {hidden_size: 16, attention_size: 8, num_blocks: 2, embed_size: 8,
+    output_size: 8, dropout_rate: 0.3, layer_drop_rate: 0.2}
+decoder: transformer
+decoder_conf: {attention_heads: 2, linear_units: 8, num_blocks: 1}
+model_conf: {ctc_weight: 0.5}
+frontend_conf: {n_fft: 256, hop_length: 80, n_mels: 40}
+specaug: specaug
+specaug_conf: {freq_mask_width_range: [0, 8], time_mask_width_range: [0, 4]}
+batch_type: sorted
+batch_size: 2
+max_epoch: 4
+num_workers: 0
+num_att_plot: 0
+keep_nbest_models: 2
+optim: adam
+scheduler: warmuplr
+use_tensorboard: false
+use_matplotlib: false
+best_model_criterion: [[valid, acc, max]]
+"""
+
+
+def write_data(folder):
+    tables = {"wav.scp": [], "text": [], "shape": [], "text_shape": []}
+    generator = np.random.default_rng(0)
+    for n in range(8):
+        samples = generator.uniform(-0.5, 0.5, 4000 + 800 * n)
+        soundfile.write(folder / f"{n}.wav", samples, 8000)
+        text = "".join(generator.choice(list("ABC"), 3 + n % 3))
+        tables["wav.scp"].append(f"u{n} {folder / f'{n}.wav'}\n")
+        tables["text"].append(f"u{n} {text}\n")
+        tables["shape"].append(f"u{n} {len(samples)}\n")
+        tables["text_shape"].append(f"u{n} {len(text)},6\n")
+    for name, lines in tables.items():
+        (folder / name).write_text("".join(lines))
+    (folder / "tokens.txt").write_text("<blank>\n<unk>\nA\nB\nC\n<sos/eos>\n")
+    (folder / "train.yaml").write_text(CONFIG)
+
+
+def words(folder, exp):
+    result = ["--config", f"{folder}/train.yaml", "--output_dir", str(exp)]
+    result += ["--resume", "true", "--ngpu", "0", "--frontend_conf", "fs=8000"]
+    result += ["--token_type", "char", "--token_list", f"{folder}/tokens.txt"]
+    result += ["--bpemodel", "none", "--normalize", "utterance_mvn"]
+    for kind in ("train", "valid"):
+        name = f"--{kind}_data_path_and_name_and_type"
+        result += [name, f"{folder}/wav.scp,speech,sound"]
+        result += [name, f"{folder}/text,text,text"]
+        result += [f"--{kind}_shape_file", f"{folder}/shape"]
+        result += [f"--{kind}_shape_file", f"{folder}/text_shape"]
+    return result
+
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def begin(folder, exp, writing):
+    """Forks a training, which dies in the `writing`-th file that it writes."""
+    child = os.fork()
+    if child:
+        return child
+    log = os.open(exp / "train.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    written = 0
+    fsync = os.fsync
+
+    def count(descriptor):
+        nonlocal written
+        written += 1
+        if written == writing:
+            die()
+        fsync(descriptor)
+
+    os.fsync = count
+    ASRTask.main(cmd=words(folder, exp))
+    os._exit(0)
+
+
+def train(folder, exp, writing=0, seconds=float("inf")):
+    """Trains as stage 11 does, from what the last one left; says if it finished."""
+    exp.mkdir(exist_ok=True)
+    training.restore(exp)
+    view = View(exp / "train.log")
+    (exp / "train.log").touch()
+    child = begin(folder, exp, writing)
+    start = time.monotonic()
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        view.update()
+        if time.monotonic() - start > seconds:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            break
+        time.sleep(0.02)
+    view.update()
+    return (exp / "valid.acc.ave.pth").exists()
+
+
+def digest(value):
+    """A hash of all numbers in a state."""
+    result = blake2b(digest_size=16)
+
+    def add(item):
+        if isinstance(item, dict):
+            for key in sorted(item, key=str):
+                add((str(key), item[key]))
+        elif isinstance(item, (list, tuple)):
+            for each in item:
+                add(each)
+        elif isinstance(item, torch.Tensor):
+            result.update(item.numpy().tobytes())
+        else:
+            result.update(repr(item).encode())
+
+    add(value)
+    return result.hexdigest()
+
+
+def summary(exp):
+    state = torch.load(exp / "checkpoint.pth", weights_only=False)
+    kept = {k: digest(state[k]) for k in ("model", "optimizers", "schedulers")}
+    for path in sorted(exp.glob("*.pth")):
+        if not path.name.endswith("checkpoint.pth"):
+            kept[path.name] = digest(torch.load(path, weights_only=True))
+    return kept
+
+
+def main():
+    torch.set_num_threads(1)
+    folder, seed = Path(sys.argv[1]), int(sys.argv[2])
+    write_data(folder)
+    start = time.monotonic()
+    assert train(folder, folder / "peace")
+    duration = time.monotonic() - start
+    chance = random.Random(seed)
+    # in the middle of the first checkpoint, of the first model, of later ones
+    kills = [{"writing": n} for n in (1, 2, 3, 4)]
+    kills += [{"seconds": chance.uniform(0, duration)} for _ in range(2)]
+    exp, loadable, finished = folder / "killed", [], []
+    for kill in kills:
+        finished.append(train(folder, exp, **kill))
+        paths = [exp / training.SAVED, exp / "checkpoint.pth"]
+        for path in filter(Path.exists, paths):
+            torch.load(path, weights_only=False)
+            loadable.append(path.name)
+    assert train(folder, exp)
+    log = (exp / "train.log").read_text()
+    print(
+        json.dumps(
+            {
+                "peace": summary(folder / "peace"),
+                "killed": summary(exp),
+                "loadable": loadable,
+                "resumed": log.count("was resumed using"),
+                "finished": finished,
+                "seconds": time.monotonic() - start,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

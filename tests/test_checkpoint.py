@@ -1,0 +1,96 @@
+"""A checkpoint is the old one or the new one, however its writing ends."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from espnet_srupp import checkpoint
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def save():
+    return checkpoint.whole(torch.save)
+
+
+def epoch(path):
+    return torch.load(path, weights_only=True)["epoch"]
+
+
+def state(number):
+    return {"epoch": number, "model": torch.full((1000,), float(number))}
+
+
+def test_a_file_is_replaced_and_nothing_else_is_left(save, tmp_path):
+    for number in (1, 2):
+        save(state(number), tmp_path / "checkpoint.pth")
+        assert epoch(tmp_path / "checkpoint.pth") == number
+    assert os.listdir(tmp_path) == ["checkpoint.pth"]
+
+
+def test_paths_of_text_and_open_files_work(save, tmp_path):
+    save(state(1), str(tmp_path / "a.pth"))
+    with open(tmp_path / "b.pth", "wb") as file:
+        save(state(2), file, _use_new_zipfile_serialization=True)
+    assert epoch(tmp_path / "a.pth") == 1 and epoch(tmp_path / "b.pth") == 2
+
+
+def test_a_full_disk_leaves_the_old_file(save, tmp_path, monkeypatch):
+    path = tmp_path / "checkpoint.pth"
+    save(state(1), path)
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        save(state(2), path)
+    assert epoch(path) == 1
+    assert os.listdir(tmp_path) == ["checkpoint.pth"]
+
+
+# what the process does last, and which epoch is found afterwards
+KILLS = {
+    "in the middle of writing": ("torch._C.PyTorchFileWriter.write_record", 1),
+    "before it is on disk": ("os.fsync", 1),
+    "before it takes its place": ("os.replace", 1),
+    "before the next file is written": ("nothing", 2),
+}
+KILLED = """
+import os, signal, sys, torch
+from espnet_srupp import checkpoint
+# as espnet_srupp.run does it
+checkpoint.save_whole()
+checkpoint.save_whole()
+def kill(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+torch.save({"epoch": 1, "model": torch.ones(1000)}, "checkpoint.pth")
+match sys.argv[1]:
+    case "os.fsync": os.fsync = kill
+    case "os.replace": os.replace = kill
+    case "torch._C.PyTorchFileWriter.write_record":
+        class Writer(torch._C.PyTorchFileWriter):
+            def write_record(self, name, *rest):
+                super().write_record(name, *rest)
+                if name.endswith("data/0"):
+                    kill()
+        torch._C.PyTorchFileWriter = Writer
+torch.save({"epoch": 2, "model": torch.ones(1000)}, "checkpoint.pth")
+kill()
+"""
+
+
+@pytest.mark.parametrize("moment, found", KILLS.values(), ids=KILLS)
+def test_a_kill_leaves_a_whole_checkpoint(tmp_path, moment, found):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", KILLED, moment]
+    done = subprocess.run(command, cwd=tmp_path, env=environment)
+    assert done.returncode == -signal.SIGKILL
+    assert epoch(tmp_path / "checkpoint.pth") == found
