@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 # queries whose scores with all keys exist at once, so memory stays linear in time
 TILE = 1024
+LARGE = 2.0**15  # half of what float16 holds
 
 
 class SRUppAttention(nn.Module):
@@ -84,7 +85,11 @@ class SRUppAttention(nn.Module):
             dropout_rate = self.attention_dropout_rate if self.training else 0.0
             a = attend(*heads, keys, dropout_rate)  # (B, heads, T, d'/heads)
             a = a.permute(2, 0, 1, 3).reshape(q.shape)
-            q = q + self.alpha.to(q.dtype) * a
+            a = self.alpha.to(q.dtype) * a
+            if a.dtype == torch.float16:
+                # where alpha is huge; the norm takes the scale away in any case
+                a = a.clamp(-LARGE, LARGE)
+            q = q + a
         return self.output(self.dropout(self.norm(q))).view(T, B, 3, D)
 
     def split(self, y: Tensor) -> Tensor:
