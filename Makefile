@@ -16,11 +16,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 TORCH_CPU := https://download.pytorch.org/whl/cpu
 SHELL_FILES := .ci/run $(shell find recipes -name '*.sh' -type f)
 
-.PHONY: help install demo test lint clean
+.PHONY: help install demo test fuzz lint clean
 
 help:
 	@echo 'make demo     synthetic corpus to WER table: a small SRU++ on the CPU, 15 minutes'
 	@echo 'make test     the whole suite                  (PYTHON=python3.12 chooses Python)'
+	@echo 'make fuzz     new random input for each parser, ten minutes each'
 	@echo 'make lint     ruff and shellcheck'
 	@echo 'make install  $(VENV) with all of it, which the others do by themselves'
 	@echo 'make clean    removes every environment and what the demo made'
@@ -66,6 +67,9 @@ demo: install
 
 test: install
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+fuzz: install
+	@$(BIN)/python tests/test_fuzz.py 600
 
 lint: install
 	@$(BIN)/ruff check .

@@ -66,6 +66,10 @@ def test_value(words, name, value):
     ("words", "culprits"),
     [
         pytest.param(["--nbp", "5"], ["--nbp", "--nbpe"], id="nearest name"),
+        pytest.param(["--fs", "inf"], ["--fs", "inf"], id="endless rate"),
+        pytest.param(
+            ["--max_wav_duration", "inf"], ["--max_wav_duration"], id="endless audio"
+        ),
         pytest.param(["--stop-stge", "5"], ["--stop_stage"], id="nearest with dashes"),
         pytest.param(["--use_ngram", "true"], ["--use_ngram"], id="not implemented"),
         pytest.param(["--xyzzy", "5"], ["--xyzzy", "--help"], id="nothing near"),

@@ -34,6 +34,9 @@ def test_no_file_is_nothing():
         pytest.param(b"a\nb\n", "key: value", id="no keys"),
         pytest.param(b"", "key: value", id="empty"),
         pytest.param(b"a: \xff\n", "UTF-8", id="encoding"),
+        pytest.param(b"a: 2001-99-99\n", "not YAML", id="no date"),
+        pytest.param(b"a: !!bool x\n", "not YAML", id="no truth"),
+        pytest.param(b"[" * 5000, "not YAML", id="nested"),
     ],
 )
 def test_mistake_is_named(tmp_path, content, said):

@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import math
 import os
 import re
 import shlex
@@ -171,8 +172,10 @@ def check(options: Options) -> None:
             raise RecipeError(f"--{name} must be 1 or more")
     if options.train_joined < 0 or options.train_joined == 1:
         raise RecipeError("--train_joined must be 2 or more, or 0 for none")
-    if not options.min_wav_duration < options.max_wav_duration:
-        raise RecipeError("--min_wav_duration must be below --max_wav_duration")
+    if not -math.inf < options.min_wav_duration < options.max_wav_duration < math.inf:
+        raise RecipeError(
+            "--min_wav_duration must be below --max_wav_duration, and both be numbers"
+        )
     if options.score_opts not in ("", "-s"):
         raise RecipeError("--score_opts knows only -s (upper and lower case differ)")
     for name, kind in NUMERIC.items():
@@ -229,7 +232,7 @@ def numbers(options: Options, name: str, kind: str) -> None:
     given = getattr(options, name)
     try:
         values = getattr(options, kind)
-    except ValueError:
+    except (ValueError, OverflowError):
         values = [0]
     if min(values if isinstance(values, list) else [values], default=1) <= 0:
         raise RecipeError(f"--{name} takes positive numbers, not {given!r}")

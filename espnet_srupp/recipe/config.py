@@ -8,6 +8,9 @@ import yaml
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import arguments
 
+# what yaml raises for a date, number or truth that is none, and for nested brackets
+CONSTRUCTORS = (ValueError, KeyError, AttributeError, TypeError, RecursionError)
+
 
 def read(path: str, overrides: str = "") -> dict[str, object]:
     """Reads a YAML file and the arguments that override it.
@@ -30,7 +33,7 @@ def load(path: str) -> dict:
         result = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path} is not UTF-8: convert it with iconv") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, *CONSTRUCTORS) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "it cannot be read"

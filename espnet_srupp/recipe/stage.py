@@ -64,11 +64,12 @@ class Step:
 def digest_audio(scp: Path) -> str:
     """Hash of the names, sizes and times of the audio files in a wav.scp."""
     result = hashlib.blake2b(digest_size=16)
-    for line in scp.read_text(encoding="utf-8").split("\n"):
-        path = line.partition(" ")[2].strip()
+    # as bytes: what is not UTF-8 is told by who reads the file
+    for line in scp.read_bytes().split(b"\n"):
+        path = line.partition(b" ")[2].strip()
         if os.path.exists(path):
             found = os.stat(path)
-            result.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode())
+            result.update(b"%s %d %d\n" % (path, found.st_size, found.st_mtime_ns))
     return result.hexdigest()
 
 
