@@ -1,0 +1,142 @@
+"""Two processes with DistributedDataParallel train as one with the joined batch."""
+
+from argparse import Namespace
+
+import pytest
+import torch
+from torch import distributed
+from torch.multiprocessing import spawn
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils.rnn import pad_sequence
+
+from espnet_srupp.task import ASRTask
+
+# what an encoder has beside its sizes, and the seeds by which layers are dropped: with
+# one seed both processes drop the layers that a single process would
+CASES = {
+    "attention in every layer": ({}, (0, 0)),
+    "attention in every second layer": ({"attention_interval": 2}, (0, 0)),
+    "intermediate CTC": (
+        {"interctc_layer_idx": [2], "interctc_use_conditioning": True},
+        (0, 0),
+    ),
+    "layers dropped": ({"layer_drop_rate": 0.5}, (0, 0)),
+    "other layers dropped in each": ({"layer_drop_rate": 0.5}, (0, 1)),
+}
+JOINABLE = [name for name, (_, seeds) in CASES.items() if len(set(seeds)) == 1]
+TOKENS = ["<blank>", "<unk>", "a", "b", "c", "<sos/eos>"]
+# frames and tokens of each utterance; every second one goes to the other process
+SIZES = [(60, 5), (31, 2), (45, 3), (44, 4), (23, 1)]
+WORLD = 2
+
+
+def build(encoder):
+    """A small ESPnet model of that encoder in double precision, without dropout."""
+    torch.manual_seed(0)
+    inter = "interctc_layer_idx" in encoder
+    sizes = {"hidden_size": 16, "attention_size": 8, "embed_size": 8, "output_size": 8}
+    still = {
+        f"{name}dropout_rate": 0.0
+        for name in ("", "positional_", "self_attention_", "src_attention_")
+    }
+    settings = {
+        "token_list": TOKENS,
+        "input_size": 10,
+        "encoder": "srupp",
+        "encoder_conf": {**sizes, "num_blocks": 4, "dropout_rate": 0.0, **encoder},
+        "decoder": "transformer",
+        "decoder_conf": {**still, "num_blocks": 1, "linear_units": 8},
+        "model_conf": {"ctc_weight": 0.5, "interctc_weight": 0.3 * inter},
+        "specaug": None,
+        "normalize": None,
+    }
+    config = {**ASRTask.get_default_config(), **settings}
+    return ASRTask.build_model(Namespace(**config)).double().train()
+
+
+def utterances():
+    random = torch.Generator().manual_seed(0)
+    return [
+        (
+            torch.randn(frames, 10, generator=random, dtype=torch.float64),
+            torch.randint(2, 5, (tokens,), generator=random),
+        )
+        for frames, tokens in SIZES
+    ]
+
+
+def loss_and_weight(model, batch, seed):
+    speech, text = zip(*batch, strict=True)
+    torch.manual_seed(seed)
+    loss, _, weight = model(
+        speech=pad_sequence(speech, batch_first=True),
+        speech_lengths=torch.tensor([len(x) for x in speech]),
+        text=pad_sequence(text, batch_first=True, padding_value=-1),
+        text_lengths=torch.tensor([len(x) for x in text]),
+    )
+    return loss.sum(), weight.sum()
+
+
+def gradients(model):
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def train(rank, folder):
+    """One process of several: each case's loss over all, and its own gradients."""
+    meeting = f"file://{folder}/meeting"
+    distributed.init_process_group("gloo", meeting, rank=rank, world_size=WORLD)
+    for name, (encoder, seeds) in CASES.items():
+        model = build(encoder)
+        parallel = DistributedDataParallel(model)
+        # a parameter without a gradient makes the second step fail
+        for _ in range(2):
+            model.zero_grad()
+            mine = utterances()[rank::WORLD]
+            loss, weight = loss_and_weight(parallel, mine, seeds[rank])
+            # as ESPnet's trainer: DDP takes the mean of the processes' gradients
+            total = weight.clone()
+            distributed.all_reduce(total)
+            loss = loss * weight / total
+            (loss * WORLD).backward()
+        loss = loss.detach()
+        distributed.all_reduce(loss)
+        torch.save((loss, gradients(model)), folder / f"{name}.{rank}")
+    distributed.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Loss and gradients of each case in each of the processes."""
+    folder = tmp_path_factory.mktemp("ddp")
+    spawn(train, (folder,), WORLD)
+    return {
+        name: [torch.load(folder / f"{name}.{rank}") for rank in range(WORLD)]
+        for name in CASES
+    }
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_parameter_gets_the_same_gradient_in_each_process(trained, name):
+    (_, first), (_, second) = trained[name]
+    assert all(gradient is not None for gradient in first.values())
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", JOINABLE)
+def test_loss_and_gradients_are_those_of_one_process_with_the_joined_batch(
+    trained, name
+):
+    encoder, (seed, _) = CASES[name]
+    model = build(encoder)
+    loss, _ = loss_and_weight(model, utterances(), seed)
+    loss.backward()
+    for there in trained[name]:
+        # ESPnet computes CTC in single precision, all else here is in double
+        torch.testing.assert_close(
+            there, (loss.detach(), gradients(model)), rtol=1e-5, atol=1e-6
+        )
+
+
+def test_layers_were_dropped(trained):
+    losses = {name: results[0][0].item() for name, results in trained.items()}
+    assert len(set(losses.values())) == len(CASES)
