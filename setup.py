@@ -46,8 +46,10 @@ setup(
             "tqdm",
         ],
         "dev": [
+            "dask-jobqueue; python_version >= '3.12'",
             "distributed",
             "hypothesis",
+            "lightning; python_version >= '3.12'",
             "pytest",
             "pytest-xdist",
             "ruff==0.17.*",
