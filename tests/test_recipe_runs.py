@@ -337,6 +337,21 @@ def test_changed_model_starts_anew_and_keeps_the_old(finished):
     assert (recipe / "exp/asr_other.1/valid.acc.ave.pth").exists()
 
 
+def test_training_on_two_machines_is_one_training(finished, tmp_path, monkeypatch):
+    """SSH leads to this machine here, whose processes then meet as two would."""
+    recipe, _ = finished
+    (tmp_path / "ssh").write_text('#!/usr/bin/env bash\nshift\nexec bash -c "$*"\n')
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    words = ["--stage", "11", "--stop_stage", "11", "--asr_tag", "two", "--ngpu", "0"]
+    printed = run(recipe, *words, "--host", "one,two")
+    assert "starting on one,two by SSH" in printed
+    assert "epoch 1/1: train loss" in printed
+    log = (recipe / "exp/asr_two/train.log").read_text()
+    assert ":0/2]" in log and len(re.findall("1epoch results", log)) == 1
+    assert (recipe / "exp/asr_two/valid.acc.ave.pth").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
