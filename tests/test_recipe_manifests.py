@@ -39,7 +39,7 @@ def run(corpus, *words):
     """The command line of a recipe's run.sh, in this process, without YAML files."""
     script = (ROOT / "recipes" / corpus / "asr1" / "run.sh").read_text()
     own = shlex.split(script.partition("recipe.asr")[2].replace("\\\n", ""))[:-1]
-    none = ["--asr_config", "", "--inference_config", ""]
+    none = ["--asr_config", "", "--lm_config", "", "--inference_config", ""]
     return asr.main([*own, *none, "--nj", "1", *words])
 
 

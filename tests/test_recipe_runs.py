@@ -356,7 +356,7 @@ def test_training_on_two_machines_is_one_training(finished, tmp_path, monkeypatc
     ("words", "said"),
     [
         pytest.param(["--nbp", "3"], "did you mean --nbpe", id="option"),
-        pytest.param(["--stage", "6", "--stop_stage", "8"], "language models", id="LM"),
+        pytest.param(["--stage", "6", "--stop_stage", "8"], "language model", id="LM"),
         pytest.param(["--stage", "16"], "1 to 15", id="stage"),
         pytest.param(["--stage", "1", "--corpus", "no"], "--corpus no", id="corpus"),
         pytest.param(["--asr_config", "no.yaml"], "no.yaml", id="config"),
