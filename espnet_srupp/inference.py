@@ -1,7 +1,7 @@
-"""What ESPnet3 configs name to decode: `_target_: espnet_srupp.inference.Speech2Text`.
+"""ESPnet's Speech2Text: whoever imports it from here knows `encoder: srupp`.
 
-It is ESPnet's own class. Whoever imports it from here, as ESPnet3's worker processes
-do that build it by this name, knows `encoder: srupp`.
+Model cards do, and ESPnet3's worker processes, to which inference.yaml names it:
+`_target_: espnet_srupp.inference.Speech2Text`.
 """
 
 from espnet2.bin.asr_inference import Speech2Text

@@ -30,9 +30,8 @@ A speech recognition model of ESPnet with the encoder `{encoder}`, trained on {c
 It needs the package espnet_srupp beside ESPnet.
 
 ```python
-import espnet_srupp.register
-from espnet2.bin.asr_inference import Speech2Text
 from espnet2.main_funcs.pack_funcs import unpack
+from espnet_srupp.inference import Speech2Text
 
 speech2text = Speech2Text(
     **unpack("{archive}", "model"),
