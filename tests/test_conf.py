@@ -236,9 +236,10 @@ def test_depth_is_the_one_nearest_to_the_conformers_size(corpus):
     assert abs(difference) < count_parameters(ours.encoders[0]) / 2
 
 
-def test_fast_configuration_is_of_one_size_and_half_the_work():
+@pytest.mark.parametrize("corpus", PAPER)
+def test_fast_configuration_is_of_one_size_and_half_the_work(corpus):
     ours, theirs = (
-        size(training("librispeech", model)) for model in ("srupp_fast", "conformer")
+        size(training(corpus, model)) for model in ("srupp_fast", "conformer")
     )
     assert ours[0] == pytest.approx(theirs[0], rel=0.02)
     assert ours[1] < theirs[1] / 2
