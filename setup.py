@@ -32,7 +32,7 @@ setup(
     extras_require={
         "cuda12": ["cupy-cuda12x"],
         "cuda13": ["cupy-cuda13x"],
-        "dask": ["distributed"],
+        "dask": ["dask-jobqueue", "distributed"],
         "recipes": [
             "editdistance",
             "espeakng-loader",
@@ -46,7 +46,7 @@ setup(
             "tqdm",
         ],
         "dev": [
-            "dask-jobqueue; python_version >= '3.12'",
+            "dask-jobqueue",
             "distributed",
             "hypothesis",
             "lightning; python_version >= '3.12'",

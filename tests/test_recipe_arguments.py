@@ -45,6 +45,8 @@ def test_names_are_those_of_asr_sh():
         pytest.param(["--asr-tag", "a"], "asr_tag", "a", id="dashes in the name"),
         pytest.param(["--skip_packing", "false"], "skip_packing", False, id="boolean"),
         pytest.param(["--check"], "check", True, id="boolean alone"),
+        pytest.param(["--scheduler"], "scheduler", "local", id="scheduler alone"),
+        pytest.param(["--scheduler", "a:1"], "scheduler", "a:1", id="scheduler"),
         pytest.param(["--check", "--nbpe", "5"], "check", True, id="boolean in front"),
         pytest.param(
             ["--asr_args", "--max_epoch=3"], "asr_args", "--max_epoch=3", id="dashes"

@@ -4,6 +4,7 @@ import os
 import shlex
 import signal
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -15,8 +16,20 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.parallel import parallel_map
 from espnet_srupp.recipe.process import Job
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
+pytest.importorskip("dask_jobqueue")
 NAMES = [f"job{n:02}" for n in range(24)]
+SBATCH = """#!/bin/sh
+# reads a batch script when it is submitted, as Slurm does, and runs it at once
+cp "$1" "$1.submitted"
+setsid sh "$1.submitted" > "$1.log" 2>&1 < /dev/null &
+echo "Submitted batch job $!"
+"""
+SCANCEL = """#!/bin/sh
+kill -- "-$1"
+"""
+JOBQUEUE = {f"jobqueue.slurm.{k}": v for k, v in (("cores", 1), ("memory", "2GB"))}
 PROGRAM = """
 import os, sys, time
 from pathlib import Path
@@ -50,17 +63,21 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def kill(folder):
-    """Kills the worker that begins the n-th job, at once; gives all that were begun."""
+    """Kills the worker that begins the n-th job at once, or its whole group."""
 
-    def killer(n):
+    def killer(n, group):
         while len(begun := begun_jobs(folder)) < n:
             time.sleep(0.01)
-        os.kill(int(begun[-1].suffix[1:]), signal.SIGKILL)
+        worker = int(begun[-1].suffix[1:])
+        if group:
+            os.killpg(os.getpgid(worker), signal.SIGKILL)
+        else:
+            os.kill(worker, signal.SIGKILL)
 
     threads = []
 
-    def start(n):
-        threads.append(threading.Thread(target=killer, args=[n], daemon=True))
+    def start(n, group=False):
+        threads.append(threading.Thread(target=killer, args=[n, group], daemon=True))
         threads[0].start()
 
     yield start
@@ -124,6 +141,45 @@ def test_local_is_a_cluster_of_as_many_processes_as_asked():
     assert len(set(ids)) == 2 and os.getpid() not in ids
     with pytest.raises(RecipeError, match="^1 is odd: take another$"):
         parallel_map(refuse_odd, range(8), 1, "work", scheduler=parallel.LOCAL)
+
+
+@pytest.fixture
+def slurm(folder, monkeypatch):
+    """Slurm's two commands, which run a job on this machine."""
+    for name, text in (("sbatch", SBATCH), ("scancel", SCANCEL)):
+        Path(name).write_text(text)
+        Path(name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
+def test_slurm_runs_the_work_in_as_many_jobs_as_asked(slurm):
+    with dask.config.set(JOBQUEUE):
+        done = parallel_map(write, NAMES, 2, "work", scheduler=parallel.SLURM)
+    assert done == NAMES
+    assert {path.name for path in Path("out").iterdir()} == set(NAMES)
+    assert len(list(Path().glob("*.submitted"))) == 2
+
+
+def test_a_job_of_slurm_that_ends_early_is_replaced(slurm, kill):
+    kill(8, group=True)
+    with dask.config.set(JOBQUEUE):
+        done = parallel_map(write, NAMES, 1, "work", scheduler=parallel.SLURM)
+    assert done == NAMES
+    assert len(list(Path().glob("*.submitted"))) == 2
+
+
+def test_slurm_without_a_description_of_its_jobs_is_one_sentence(slurm):
+    with pytest.raises(RecipeError, match="jobqueue.yaml must say .* how many cores"):
+        parallel_map(write, NAMES, 2, "work", scheduler=parallel.SLURM)
+
+
+def test_slurm_where_it_is_not_is_one_sentence(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(RecipeError, match="there is no sbatch here"):
+        parallel_map(write, NAMES, 2, "work", scheduler=parallel.SLURM)
 
 
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch):

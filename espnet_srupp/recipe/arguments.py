@@ -86,10 +86,9 @@ def parser() -> Parser:
 def joined(words: Sequence[str]) -> Iterator[str]:
     """`--name value` as `--name=value`, so that a value may begin with a dash.
 
-    `--name` alone is `--name=true` where only true and false are possible.
+    `--name` alone stands for `--name=true` where only true and false are possible.
     """
-    names = {item.name for item in fields(Options)}
-    switches = {item.name for item in fields(Options) if item.type is bool}
+    alone = {item.name: item.metadata["alone"] for item in fields(Options)}
     rest = deque(words)
     while rest:
         word = rest.popleft()
@@ -100,11 +99,11 @@ def joined(words: Sequence[str]) -> Iterator[str]:
         name = name.replace("-", "_")
         if not word.startswith("--"):
             raise RecipeError(f"unexpected {word!r}: options are --name value")
-        if name not in names:
-            raise RecipeError(f"unknown option --{name}{nearest(name, names)}")
+        if name not in alone:
+            raise RecipeError(f"unknown option --{name}{nearest(name, list(alone))}")
         if not equals:
-            if name in switches and (not rest or rest[0].startswith("--")):
-                value = "true"
+            if alone[name] and (not rest or rest[0].startswith("--")):
+                value = alone[name]
             elif rest:
                 value = rest.popleft()
             else:

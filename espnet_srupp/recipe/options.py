@@ -9,9 +9,13 @@ from dataclasses import dataclass, field
 CORPORA = ("LIBRISPEECH", "AISHELL", "TEDLIUM3")
 
 
-def option(group: str, default: object, meaning: str, *, choices: str = ""):
+def option(
+    group: str, default: object, meaning: str, *, choices: str = "", alone: str = ""
+):
+    """A field; `alone` is the value where the command line gives the name only."""
+    alone = "true" if isinstance(default, bool) else alone
     metadata = {"group": group, "help": meaning, "choices": choices.split()}
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata=metadata | {"alone": alone})
 
 
 def cores() -> int:
@@ -45,7 +49,13 @@ class Options:
     cuda_cmd: str = option("general", "", 'as in cmd.sh, e.g. "slurm.pl --time 48:00"')
     host: str = option("general", "", 'machines for training by SSH, e.g. "a:0:1,b:0"')
     nj: int = option("general", cores(), "processes for data and statistics")
-    scheduler: str = option("general", "", 'address of Dask in place of nj, or "local"')
+    scheduler: str = option(
+        "general",
+        "",
+        "Dask spreads data, statistics and decoding: alone or local on this machine, "
+        "slurm by jobs of Slurm, else the address of a scheduler",
+        alone="local",
+    )
     dumpdir: str = option("general", "dump", "folder of formatted data")
     expdir: str = option("general", "exp", "folder of experiments")
     python: str = option("general", python_command(), "command that runs ESPnet")

@@ -5,6 +5,7 @@ is lost costs nothing but time.
 """
 
 import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -16,7 +17,7 @@ from pathlib import Path
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.progress import Progress
 
-LOCAL = "local"
+LOCAL, SLURM = "local", "slurm"
 CONNECT_SECONDS = 30
 
 
@@ -70,14 +71,15 @@ def executor(nj: int, title: str, scheduler: str = "") -> Iterator[Executor]:
     """Processes to work in, ended together with the block.
 
     Args:
-        nj: number of processes on this machine.
+        nj: number of processes; those of a running scheduler are as many as they are.
         title: what they are for, in errors.
-        scheduler: "" for processes of this one; the address of a Dask scheduler, whose
-            workers see the same files; "local" for a Dask cluster on this machine.
+        scheduler: "" for processes of this one; "local" for a Dask cluster on this
+            machine; "slurm" for one of jobs, as ~/.config/dask/jobqueue.yaml says; or
+            the address of a Dask scheduler, whose workers see the same files.
 
     Raises:
         RecipeError: a process was killed, with Dask several in a row; Dask is not
-            installed, or no scheduler answers.
+            installed, no scheduler answers, or no job can be submitted.
     """
     try:
         if scheduler:
@@ -100,17 +102,13 @@ def executor(nj: int, title: str, scheduler: str = "") -> Iterator[Executor]:
 @contextmanager
 def dask_executor(nj: int, scheduler: str) -> Iterator[Executor]:
     try:
-        from distributed import Client, KilledWorker, LocalCluster
+        from distributed import Client, KilledWorker
     except ModuleNotFoundError as error:
         raise RecipeError(
             f"--scheduler {scheduler} needs Dask: pip install 'espnet_srupp[dask]'"
         ) from error
-    cluster = None
+    cluster = start_cluster(nj, scheduler)
     try:
-        if scheduler == LOCAL:
-            cluster = LocalCluster(
-                n_workers=nj, threads_per_worker=1, dashboard_address=None
-            )
         client = Client(cluster or scheduler, timeout=CONNECT_SECONDS)
     except (OSError, ValueError) as error:
         raise RecipeError(
@@ -132,6 +130,33 @@ def dask_executor(nj: int, scheduler: str) -> Iterator[Executor]:
         client.close()
         if cluster:
             cluster.close()
+
+
+def start_cluster(nj: int, scheduler: str):
+    """A Dask cluster of `nj` workers, None where `scheduler` is an address."""
+    if scheduler == LOCAL:
+        from distributed import LocalCluster
+
+        return LocalCluster(n_workers=nj, threads_per_worker=1, dashboard_address=None)
+    if scheduler == SLURM:
+        from dask_jobqueue import SLURMCluster
+
+        if not shutil.which("sbatch"):
+            raise RecipeError(
+                f"--scheduler {SLURM}: there is no sbatch here: call run.sh where jobs "
+                "are submitted"
+            )
+        try:
+            cluster = SLURMCluster(scheduler_options={"dashboard_address": None})
+            # unlike scale(), this replaces a job whose time is up
+            cluster.adapt(minimum_jobs=nj, maximum_jobs=nj)
+        except ValueError as error:
+            raise RecipeError(
+                f"--scheduler {SLURM}: ~/.config/dask/jobqueue.yaml must say under "
+                "jobqueue: slurm: how many cores and how much memory a job has"
+            ) from error
+        return cluster
+    return None
 
 
 def ignore_interrupt() -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import cores
-from espnet_srupp.recipe.parallel import executor
+from espnet_srupp.recipe.parallel import SLURM, executor
 
 POLL_SECONDS = 0.3
 # time that a child gets between being asked to end and being killed
@@ -110,7 +110,7 @@ def run(
 def run_by(
     scheduler: str, jobs: Sequence[Job], python: str, watch: Callable[[], None]
 ) -> None:
-    workers = min(len(jobs), cores())
+    workers = len(jobs) if scheduler == SLURM else min(len(jobs), cores())
     with executor(workers, "the work of ESPnet", scheduler) as pool:
         work = partial(attempt, Path.cwd(), python, surroundings(1))
         pending = {pool.submit(work, job): job for job in jobs}
