@@ -12,6 +12,7 @@ from espnet_srupp.longform.__main__ import main
 from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.table import write_table
 
 TEXT = {"u1": "A B C D", "u2": "A B C D E", "u3": "A A", "u4": "X Y Z"}
 SECONDS = {"u1": 5, "u2": 10, "u3": 15.5, "u4": 45}
@@ -31,7 +32,7 @@ def folder(tmp_path):
     wav = {u: f"{u}.flac" for u in TEXT}
     datadir.write(DataDir(wav, TEXT, dict.fromkeys(TEXT, "s")), tmp_path / "ref")
     samples = {u: round(1000 * s) for u, s in SECONDS.items()}
-    datadir.write_table(samples, tmp_path / "ref" / "utt2num_samples")
+    write_table(samples, tmp_path / "ref" / "utt2num_samples")
     write(tmp_path / "good" / "text", TEXT)
     write(tmp_path / "poor" / "text", POOR)
     return tmp_path
@@ -135,7 +136,7 @@ def test_recordings_are_drawn_not_segments(folder):
     (folder / "ref" / "segments").unlink(missing_ok=True)
     datadir.write(data, folder / "ref")
     samples = {u: 1000 for u in TEXT}
-    datadir.write_table(samples, folder / "ref" / "utt2num_samples")
+    write_table(samples, folder / "ref" / "utt2num_samples")
     assert score(folder) == 0
     cell = cells(folder)["all", "poor"]
     assert (cell.recordings, cell.utterances, cell.low) == (1, 4, None)
@@ -234,7 +235,7 @@ def test_several_references_are_bins_of_their_own(folder, capsys):
     wav = {u: f"{u}.flac" for u in joined}
     data = DataDir(wav, joined, dict.fromkeys(joined, "s"))
     datadir.write(data, folder / "pairs")
-    datadir.write_table({"u1": 15000, "u2": 60500}, folder / "pairs/utt2num_samples")
+    write_table({"u1": 15000, "u2": 60500}, folder / "pairs/utt2num_samples")
     write(folder / "pairs_good" / "text", joined)
     write(folder / "pairs_poor" / "text", {"u1": "A B C D", "u2": "A A"})
     words = ["score", str(folder / "ref"), f"good={folder / 'good'}"]
@@ -358,13 +359,13 @@ def test_lengths_come_from_segments(recorded, tmp_path):
 
 
 def test_lengths_come_from_stage_3_at_the_rate_of_the_audio(recorded, tmp_path):
-    datadir.write_table({"a": 3000, "b": 500}, tmp_path / "utt2num_samples")
+    write_table({"a": 3000, "b": 500}, tmp_path / "utt2num_samples")
     assert lengths.seconds(recorded, tmp_path) == {"a": 3, "b": 0.5}
     assert lengths.seconds(recorded, tmp_path, 500) == {"a": 6, "b": 1}
 
 
 def test_lengths_that_stage_3_does_not_tell_are_named(recorded, tmp_path):
-    datadir.write_table({"a": 3000}, tmp_path / "utt2num_samples")
+    write_table({"a": 3000}, tmp_path / "utt2num_samples")
     with pytest.raises(RecipeError, match="does not tell the samples of b"):
         lengths.seconds(recorded, tmp_path)
 

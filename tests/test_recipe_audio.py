@@ -14,6 +14,7 @@ import soundfile
 from espnet_srupp.recipe import audio, datadir, sound
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.table import read_table
 
 FS = 16000
 
@@ -93,7 +94,7 @@ def test_formatting_converts_without_loss_and_counts_samples(source):
         old, _ = soundfile.read(before.wav[utterance], dtype="int16")
         new, _ = soundfile.read(path, dtype="int16")
         np.testing.assert_array_equal(new, old)
-    counts = datadir.read_table(Path("dump/set/utt2num_samples"))
+    counts = read_table(Path("dump/set/utt2num_samples"))
     assert list(counts.values()) == ["16000", "17600", "19200", "20800"]
     assert Path("dump/set/feats_type").read_text() == "raw\n"
 

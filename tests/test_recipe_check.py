@@ -10,6 +10,7 @@ import torch
 from espnet_srupp.recipe import asr, audio, check, datadir, faults
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import DataError, RecipeError
+from espnet_srupp.recipe.table import read_table
 
 FS = 16000
 SETS = {"train": 30, "dev": 12, "test": 4}
@@ -112,7 +113,7 @@ def test_bad_audio_is_left_out_and_listed(corpus, kind, capsys):
     )
     left = datadir.read(Path("dump/train"))
     assert len(left.text) == 29 and "train-07" not in left.text
-    assert len(datadir.read_table(Path("dump/train/utt2num_samples"))) == 29
+    assert len(read_table(Path("dump/train/utt2num_samples"))) == 29
 
 
 @pytest.mark.parametrize("kind", TEXT)
@@ -147,7 +148,7 @@ def test_segments_are_left_out_one_by_one(corpus):
     datadir.write(data, Path("data/cut"))
     truncate(corpus / "wav" / "train-02.flac")
     audio.format_audio(Path("data/cut"), Path("dump/cut"), FS, "flac", nj=1)
-    dropped = datadir.read_table(Path("dump/cut/dropped"))
+    dropped = read_table(Path("dump/cut/dropped"))
     assert dropped.keys() == {"u20", "u21"}
     assert len(datadir.read(Path("dump/cut")).text) == 20
 

@@ -8,6 +8,7 @@ import pytest
 from espnet_srupp.recipe import audio, datadir
 from espnet_srupp.recipe.corpora import manifests, tedlium3
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.table import read_table
 
 ARCHIVE = Path(__file__).parents[2] / "shared" / "data" / "tedlium3_standin.tar.gz"
 needs_archive = pytest.mark.skipif(not ARCHIVE.exists(), reason=f"{ARCHIVE} is absent")
@@ -55,7 +56,7 @@ def test_every_segment_lies_in_its_talk(standin):
     stm.write_text(stm.read_text().replace("134.23", "134.30"))
     prepare(standin)
     audio.format_audio(Path("data/train"), Path("dump"), 16000, "flac", 1)
-    lengths = datadir.read_table(Path("dump/utt2num_samples"))
+    lengths = read_table(Path("dump/utt2num_samples"))
     assert lengths["StandinLibri26_496-0000050-0001508"] == str(round(14.83 * 16000))
 
 

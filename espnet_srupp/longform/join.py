@@ -22,6 +22,7 @@ from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.options import cores
+from espnet_srupp.recipe.table import write_table
 
 PROVENANCE = "provenance.csv"
 COLUMNS = ("recording", "utterance", "start_sample", "samples", "start", "seconds")
@@ -149,7 +150,7 @@ def write_tables(
     made = DataDir(wav, texts, {r.name: r.speaker for r in recordings})
     datadir.write_files(made, directory, target)
     samples = {recording.name: recording.samples for recording in recordings}
-    datadir.write_table(samples, directory / "utt2num_samples")
+    write_table(samples, directory / "utt2num_samples")
     (directory / "feats_type").write_text("raw\n")
     (directory / "audio_format").write_text(f"{form.suffix}\n")
 

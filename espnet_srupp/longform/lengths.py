@@ -6,9 +6,10 @@ from pathlib import Path
 import soundfile
 
 from espnet_srupp.recipe import sound
-from espnet_srupp.recipe.datadir import DataDir, read_table
+from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.progress import Progress
+from espnet_srupp.recipe.table import read_table
 
 
 @dataclass(frozen=True)

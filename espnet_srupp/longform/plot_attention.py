@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 from espnet_srupp.longform import sources, waveform
 from espnet_srupp.longform.plot import save
 from espnet_srupp.longform.sources import Source
-from espnet_srupp.recipe.datadir import read_table
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.table import read_table
 
 # the weights of all pairs of frames are a matter of short audio
 LONGEST = 120.0

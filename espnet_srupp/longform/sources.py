@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from espnet_srupp.recipe.datadir import read_segments, read_table
+from espnet_srupp.recipe.datadir import read_segments
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.table import read_table
 
 
 @dataclass(frozen=True)

@@ -1,60 +1,19 @@
 """Stages 2 to 4 on audio: perturb the speed, check and format, filter by length."""
 
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection
 from pathlib import Path
 
-import numpy as np
-import soxr
-
-from espnet_srupp.recipe import datadir, sound
-from espnet_srupp.recipe.datadir import DataDir, Faults
-from espnet_srupp.recipe.errors import DataError, RecipeError
-from espnet_srupp.recipe.faults import settle
+from espnet_srupp.recipe import datadir
+from espnet_srupp.recipe.datadir import DataDir
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.faults import Faults, settle
 from espnet_srupp.recipe.files import atomic_dir
-from espnet_srupp.recipe.parallel import parallel_map
+from espnet_srupp.recipe.recording import hear, recordings
 from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.table import read_table, write_table
 
 FILES_PER_FOLDER = 1000  # more are slow to list
-# share of samples at full scale from which audio counts as clipped
-CLIPPED = 0.001
-
-
-@dataclass(frozen=True)
-class Recording:
-    """What one process does with one recording.
-
-    Attributes:
-        key: recording id, for errors.
-        source: path of its audio.
-        cuts: utterance to (start, end) in seconds; None is the whole recording.
-        paths: utterance to the file to write, its format being its suffix, or None.
-        factor: playing speed; 0.9 is slower and lower.
-        rate: the rate in Hz that the audio must have, or None for any.
-    """
-
-    key: str
-    source: str
-    cuts: dict[str, tuple[float, float] | None]
-    paths: dict[str, Path | None]
-    factor: float = 1.0
-    rate: int | None = None
-
-
-@dataclass
-class Heard:
-    """What reading audio has shown.
-
-    Attributes:
-        samples: utterance to its length.
-        faults: utterance to why it cannot be trained on.
-        clipped: utterance to its share of samples at full scale, where that is much.
-    """
-
-    samples: dict[str, int] = field(default_factory=dict)
-    faults: Faults = field(default_factory=dict)
-    clipped: dict[str, float] = field(default_factory=dict)
 
 
 def perturb_speed(
@@ -168,7 +127,7 @@ def format_audio(
         settle(faults, len(left), source, strict or whole)
         write_kept(made, faults, faults, directory, target)
         samples = {u: heard.samples[u] for u in left}
-        datadir.write_table(samples, directory / "utt2num_samples")
+        write_table(samples, directory / "utt2num_samples")
         (directory / "feats_type").write_text("raw\n")
         (directory / "audio_format").write_text(f"{audio_format}\n")
     if heard.clipped:
@@ -190,7 +149,7 @@ def write_kept(
         )
     )
     datadir.write_files(left, directory, target)
-    datadir.write_table(faults, directory / "dropped")
+    write_table(faults, directory / "dropped")
 
 
 def filter_length(
@@ -213,9 +172,7 @@ def filter_length(
         RecipeError: nothing is left, or the source is bad.
     """
     data = datadir.read(source)
-    samples = {
-        u: int(n) for u, n in datadir.read_table(source / "utt2num_samples").items()
-    }
+    samples = {u: int(n) for u, n in read_table(source / "utt2num_samples").items()}
     if samples.keys() != data.text.keys():
         raise RecipeError(
             f"{source / 'utt2num_samples'} lists other utterances than text: make both "
@@ -235,109 +192,9 @@ def filter_length(
     with atomic_dir(target) as directory:
         left = DataDir(keep(data.wav), keep(data.text), keep(data.utt2spk))
         datadir.write_files(left, directory, target)
-        datadir.write_table(keep(samples), directory / "utt2num_samples")
+        write_table(keep(samples), directory / "utt2num_samples")
         dropped = {u: f"{samples[u] / fs:.3f}" for u in data.text if u not in kept}
-        datadir.write_table(dropped, directory / "dropped")
+        write_table(dropped, directory / "dropped")
         for name in ("feats_type", "audio_format"):
             (directory / name).write_bytes((source / name).read_bytes())
     return len(dropped)
-
-
-def recordings(
-    data: DataDir,
-    paths: dict[str, Path | None],
-    factor: float = 1.0,
-    rate: int | None = None,
-) -> list[Recording]:
-    """One job for each recording, with all its utterances and the files to write."""
-    cuts: dict[str, dict[str, tuple[float, float] | None]] = {}
-    if data.segments is None:
-        cuts = {utterance: {utterance: None} for utterance in data.wav}
-    else:
-        for utterance, (recording, start, end) in data.segments.items():
-            cuts.setdefault(recording, {})[utterance] = (start, end)
-    return [
-        Recording(key, data.wav[key], times, {u: paths[u] for u in times}, factor, rate)
-        for key, times in cuts.items()
-    ]
-
-
-def hear(jobs: Sequence[Recording], nj: int, title: str, scheduler: str = "") -> Heard:
-    """Does the jobs in `nj` processes and puts together what each has shown."""
-    found = Heard()
-    for each in parallel_map(convert, jobs, nj, title, scheduler=scheduler):
-        found.samples |= each.samples
-        found.faults |= each.faults
-        found.clipped |= each.clipped
-    return found
-
-
-def convert(job: Recording) -> Heard:
-    """Reads a recording, cuts, perturbs, writes; what cannot be read is a fault."""
-    found = Heard()
-    try:
-        audio, rate = sound.load(job.source, job.key)
-        check_rate(job, rate)
-    except DataError as error:
-        found.faults = dict.fromkeys(job.cuts, error)
-        return found
-    for utterance, times in job.cuts.items():
-        try:
-            samples = cut(audio, rate, times, utterance, job)
-        except DataError as error:
-            found.faults[utterance] = error
-            continue
-        found.samples[utterance] = len(samples)
-        if not samples.any():
-            found.faults[utterance] = DataError(
-                f"{job.source} (utterance {utterance}) is silent, all of it zeros: "
-                "fetch or make the file again, or remove the utterance",
-                "silent",
-            )
-        # the largest number of 16 bits and what is above it
-        share = np.count_nonzero(np.abs(samples) >= 32767 / 32768) / len(samples)
-        if share >= CLIPPED:
-            found.clipped[utterance] = share
-        if job.factor != 1:
-            # sox's own resampler, told that the audio was recorded at another rate
-            samples = soxr.resample(samples, rate * job.factor, rate)
-        path = job.paths[utterance]
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            sound.save(path, samples, rate)
-    return found
-
-
-def check_rate(job: Recording, rate: int) -> None:
-    if job.rate is not None and rate != job.rate:
-        raise DataError(
-            f"{job.source} (utterance {job.key}) is sampled at {rate} Hz, not at "
-            f"{job.rate} Hz: resample it, or give --fs {rate} if all audio is like it",
-            "of another rate",
-        )
-
-
-def cut(
-    audio: np.ndarray,
-    rate: int,
-    times: tuple[float, float] | None,
-    utterance: str,
-    job: Recording,
-) -> np.ndarray:
-    """The samples between two times; None is all of them."""
-    if times is None:
-        return audio
-    start, end = (round(t * rate) for t in times)
-    if end > len(audio):
-        raise DataError(
-            f"{job.source} ends at {len(audio) / rate:.3f} s, before the end of "
-            f"the segment {utterance} at {times[1]} s: correct the segments file",
-            "segment",
-        )
-    if start == end:
-        raise DataError(
-            f"{job.source} has no sample between {times[0]} and {times[1]} s, the "
-            f"segment {utterance}: correct the segments file",
-            "segment",
-        )
-    return audio[start:end]

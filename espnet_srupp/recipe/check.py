@@ -5,13 +5,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from espnet_srupp.recipe import audio, config, datadir, tokens
-from espnet_srupp.recipe.datadir import DataDir, Faults
+from espnet_srupp.recipe import config, datadir, tokens
+from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import DataError, RecipeError
-from espnet_srupp.recipe.faults import LIMIT, counted
+from espnet_srupp.recipe.faults import LIMIT, Faults, counted
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.recording import hear, recordings
 from espnet_srupp.recipe.stage import say
 from espnet_srupp.subsampling import output_length
 
@@ -90,8 +91,8 @@ def inspect(given: Options, names: Layout, name: str, test: bool) -> Findings:
     """What is wrong with the set `name`."""
     found = Findings(DATA / name, test)
     data = datadir.read(found.source, found.bad)
-    jobs = audio.recordings(data, dict.fromkeys(data.text), rate=given.rate)
-    heard = audio.hear(jobs, given.nj, f"audio of {found.source}", given.scheduler)
+    jobs = recordings(data, dict.fromkeys(data.text), rate=given.rate)
+    heard = hear(jobs, given.nj, f"audio of {found.source}", given.scheduler)
     for utterance, fault in heard.faults.items():
         usable = test and fault.kind == "silent"
         (found.odd if usable else found.bad)[utterance] = fault

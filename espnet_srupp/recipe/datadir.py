@@ -5,11 +5,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from espnet_srupp.recipe.errors import DataError, RecipeError
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.faults import Faults, note
 from espnet_srupp.recipe.files import atomic_dir
-
-Faults = dict[str, DataError]
-"""What is wrong with an utterance, or with the recording it lies in, by id."""
+from espnet_srupp.recipe.table import read_table, write_table
 
 # all that ends a line or cannot be seen, for one program or another, and what a wrong
 # encoding leaves; tabs are blanks
@@ -70,14 +69,6 @@ def read(path: Path, faults: Faults | None = None) -> DataDir:
         data.segments = read_segments(path / "segments", faults)
     check(data, path, faults)
     return data if faults is None else without(data, faults)
-
-
-def note(faults: Faults | None, key: str, kind: str, sentence: str) -> None:
-    """Keeps the first fault of each id, or raises it where none are kept."""
-    error = DataError(sentence, kind)
-    if faults is None:
-        raise error
-    faults.setdefault(key, error)
 
 
 def without(data: DataDir, faults: Faults) -> DataDir:
@@ -162,65 +153,6 @@ def tables(path: Path) -> list[Path]:
     """The files of a data directory that all else follows from."""
     found = [path / name for name in ("wav.scp", "text", "utt2spk", "segments")]
     return [table for table in found if table.name != "segments" or table.exists()]
-
-
-def read_table(path: Path, faults: Faults | None = None) -> dict[str, str]:
-    """Reads lines of "key value", sorted by key in the C locale, each key once."""
-    table: dict[str, str] = {}
-    last = ""
-    for number, line in enumerate(read_lines(path), 1):
-        where = f"{path} line {number}"
-        text = line.decode("utf-8", "backslashreplace").strip()
-        key, value = (*re.split("[ \t]+", text, maxsplit=1), "")[:2]
-        if problem := fault_of_line(path.name, line, key, value):
-            note(faults, key or where, problem[0], f"{where}{problem[1]}")
-            continue
-        if key in table:
-            remedy = f"{where}: {key} is there twice: remove or rename one"
-            note(faults, key, "twice", remedy)
-        # code points and UTF-8 bytes have the same order, which is the C locale's
-        if key < last:
-            if faults:
-                # a broken line before this one is the likelier cause
-                raise next(iter(faults.values()))
-            raise RecipeError(
-                f"{where}: {key} comes after {last}: sort the files of {path.parent} "
-                "with LC_ALL=C sort"
-            )
-        table[key] = value
-        last = key
-    if not table and not faults:
-        raise RecipeError(f"{path} is empty: make it again with stage 1 (--stage 1)")
-    return table
-
-
-def read_lines(path: Path) -> list[bytes]:
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        raise RecipeError(
-            f"{path} is missing: make it with stage 1 (--stage 1)"
-        ) from None
-    return lines[:-1] if lines[-1] == b"" else lines
-
-
-def fault_of_line(
-    table: str, line: bytes, key: str, value: str
-) -> tuple[str, str] | None:
-    """What is wrong with a line that is not yet read: its kind and a sentence."""
-    if line.decode("utf-8", "ignore").encode() != line:
-        return "not UTF-8", " is not UTF-8: convert it with iconv"
-    if not key:
-        return "empty line", " is empty: remove it"
-    if not value:
-        what = "an empty transcript" if table == "text" else "nothing after it"
-        return "empty line", f": {key} has {what}: fill it in or remove {key}"
-    return None
-
-
-def write_table(table: dict, path: Path) -> None:
-    lines = (f"{key} {value}\n" for key, value in sorted(table.items()))
-    path.write_text("".join(lines), encoding="utf-8")
 
 
 def read_segments(

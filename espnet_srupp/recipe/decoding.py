@@ -6,7 +6,6 @@ from datetime import datetime
 from pathlib import Path
 
 from espnet_srupp.recipe import commands, process
-from espnet_srupp.recipe.datadir import read_table
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout
@@ -14,6 +13,7 @@ from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.process import Job, Tail
 from espnet_srupp.recipe.progress import Progress
 from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.table import read_table
 from espnet_srupp.recipe.training import gpus
 
 RESULTS = ("text", "token", "token_int", "score")

@@ -1,14 +1,24 @@
-"""What becomes of a set of which some utterances cannot be trained on."""
+"""What is wrong with utterances, and what becomes of a set that holds such ones."""
 
 from collections import Counter
 from pathlib import Path
 
-from espnet_srupp.recipe.datadir import Faults
-from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.errors import DataError, RecipeError
 from espnet_srupp.recipe.stage import say
+
+Faults = dict[str, DataError]
+"""What is wrong with an utterance, or with the recording it lies in, by id."""
 
 # a larger part of a set is no accident, and what is left would be another corpus
 LIMIT = 0.1
+
+
+def note(faults: Faults | None, key: str, kind: str, sentence: str) -> None:
+    """Keeps the first fault of each id, or raises it where none are kept."""
+    error = DataError(sentence, kind)
+    if faults is None:
+        raise error
+    faults.setdefault(key, error)
 
 
 def settle(faults: Faults, kept: int, source: Path, strict: bool) -> None:

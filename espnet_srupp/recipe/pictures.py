@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from espnet_srupp.recipe import alphas, epochs, process
-from espnet_srupp.recipe.datadir import read_table
 from espnet_srupp.recipe.epochs import Epoch
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.process import Job
+from espnet_srupp.recipe.table import read_table
 
 # title, then legend, phase and ESPnet's name of each curve
 BOTH = ("train", "valid")

@@ -7,11 +7,11 @@ from pathlib import Path
 import jiwer
 import sentencepiece
 
-from espnet_srupp.recipe.datadir import read_table
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.table import read_table
 
 SPACE = "<space>"
 # tokens are separated by one space each and are compared as they are

@@ -10,13 +10,13 @@ from espnet2.bin.aggregate_stats_dirs import aggregate_stats_dirs
 
 from espnet_srupp.recipe import commands, config, process
 from espnet_srupp.recipe.check import too_short
-from espnet_srupp.recipe.datadir import Faults, read_table
-from espnet_srupp.recipe.faults import settle
+from espnet_srupp.recipe.faults import Faults, settle
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.process import Job, Tail
 from espnet_srupp.recipe.progress import Progress
+from espnet_srupp.recipe.table import read_table
 from espnet_srupp.recipe.tokens import check_tokens, split_function
 
 # ESPnet takes seconds to start, so a process is worth it from about this many

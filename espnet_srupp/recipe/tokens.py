@@ -9,9 +9,9 @@ import sentencepiece
 from espnet2.text.char_tokenizer import CharTokenizer
 from espnet2.text.word_tokenizer import WordTokenizer
 
-from espnet_srupp.recipe.datadir import read_table
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_dir
+from espnet_srupp.recipe.table import read_table
 
 # all of the text, as in asr.sh
 INPUT_SENTENCE_SIZE = 100_000_000
