@@ -14,6 +14,8 @@ VENV ?= .venv$(if $(filter-out $(DEFAULT),$(VERSION)),-$(VERSION))
 BIN := $(abspath $(VENV))/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 TORCH_CPU := https://download.pytorch.org/whl/cpu
+# with its CUDA libraries, while it is unpacked
+TORCH_GIB := 8
 SHELL_FILES := .ci/run $(shell find recipes -name '*.sh' -type f)
 
 .PHONY: help install demo test fuzz lint clean
@@ -49,6 +51,10 @@ $(VENV)/torch: constraints.txt | $(VENV)/python-$(VERSION)
 	  $(PIP) install -c constraints.txt --index-url $(TORCH_CPU) torch torchaudio; } || { \
 	  echo "      from PyPI, with CUDA, which is large: PyTorch's CPU builds are out of" \
 	    'reach, or there is a GPU'; \
+	  free=$$(df -Pk $(VENV) | awk 'NR == 2 { print int($$4 / 1048576) }'); \
+	  [ "$$free" -ge $(TORCH_GIB) ] || { echo "error: $(VENV) needs $(TORCH_GIB) GiB" \
+	    "of disk and $$free are free: make room, or give VENV= a folder elsewhere." >&2; \
+	    exit 1; }; \
 	  $(PIP) install -c constraints.txt torch torchaudio; }
 	@touch $@
 
