@@ -6,13 +6,10 @@ kernels/README.md; a `d` before a letter makes it a gradient; n channels are a b
 """
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
-# fusing a multiply with an add is allowed, changing the order of additions is not
-_FLAGS = {"contract", "nsz"}
-jit = njit(nogil=True, cache=True, error_model="numpy", fastmath=_FLAGS)
-inline = njit(inline="always", error_model="numpy", fastmath=_FLAGS)
+from .compiled import jit
 
 _TAYLOR = tuple(1 / k for k in range(13, 0, -1))
 

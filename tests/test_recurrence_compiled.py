@@ -1,0 +1,81 @@
+"""numba's cache may be out of reach, full, or shared: the numbers are the same."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1]
+DOUBLE = """
+from espnet_srupp.recurrence.compiled import jit
+
+@jit
+def double(n):
+    return 2 * n
+
+print(double(21))
+"""
+UNWRITABLE = """
+from numba.core import caching
+
+# what numba does where it may write to no folder that it knows
+caching.CacheImpl._locator_classes = []
+"""
+FULL = """
+import resource
+
+# every write to a file fails from here on
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+"""
+RECURRENCE = """
+import torch
+from espnet_srupp.recurrence import recurrence
+
+torch.manual_seed(0)
+shapes = (7, 2, 3, 8), (7, 2, 8), (2, 8), (2, 8)
+h, c = recurrence(*(torch.randn(shape) for shape in shapes), bidirectional=True)
+print(h.numpy().tobytes().hex(), c.numpy().tobytes().hex())
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts a script that has its own cache, empty at first."""
+
+    def starter(text):
+        (tmp_path / "script.py").write_text(text)
+        return subprocess.Popen(
+            [sys.executable, "script.py"],
+            cwd=tmp_path,
+            env=os.environ
+            | {"PYTHONPATH": str(PACKAGE), "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return starter
+
+
+def test_what_is_compiled_is_kept(start, tmp_path):
+    assert start(DOUBLE).communicate() == ("42\n", "")
+    assert list(tmp_path.glob("cache/*/*.nbc"))
+
+
+@pytest.mark.parametrize("fault", [UNWRITABLE, FULL], ids=["unwritable", "full"])
+def test_what_cannot_be_kept_is_compiled_each_time(start, tmp_path, fault):
+    output, errors = start(fault + DOUBLE).communicate()
+    assert output == "42\n"
+    assert errors.count("RuntimeWarning: the recurrence is compiled again in each") == 1
+    assert not list(tmp_path.glob("cache/*/*.nbc"))
+
+
+def test_processes_that_fill_one_cache_at_once_agree(start):
+    processes = [start(RECURRENCE) for _ in range(3)]
+    outputs = {process.communicate() for process in processes}
+    # and one more, which finds it filled
+    outputs.add(start(RECURRENCE).communicate())
+    ((numbers, errors),) = outputs
+    assert numbers and not errors
