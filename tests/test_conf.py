@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from espnet2.tasks.abs_task import scheduler_classes
 from espnet2.tasks.lm import LMTask
 
@@ -15,6 +16,7 @@ from espnet_srupp.task import ASRTask
 CONF = Path(__file__).parents[1] / "conf"
 TRAININGS = sorted(CONF.glob("*/train_asr*.yaml"))
 LANGUAGE_MODELS = sorted(CONF.glob("*/train_lm*.yaml"))
+PEERS = sorted(CONF.with_name("benchmarks").glob("peers/*.yaml"))
 # the corpora of Pan et al. (2021)
 PAPER = ("librispeech", "aishell", "tedlium3")
 TOKENS = ["<blank>", "<unk>", *"▁ABCDEFGHIJKLMNOPQRSTUVWXYZ", "<sos/eos>"]
@@ -245,9 +247,20 @@ def test_fast_configuration_is_of_one_size_and_half_the_work(corpus):
     assert ours[1] < theirs[1] / 2
 
 
-def test_unidirectional_configuration_differs_in_its_direction_alone():
+@pytest.mark.parametrize("path", PEERS, ids=lambda path: path.stem)
+def test_peers_of_the_benchmark_are_as_large_as_the_conformer(path):
+    with torch.device("meta"):
+        ours, theirs = (
+            count_parameters(build_encoder(yaml.safe_load(each.read_text()))[0])
+            for each in (path, training(path.stem.split("_")[0], "conformer"))
+        )
+    assert ours == pytest.approx(theirs, rel=0.02)
+
+
+@pytest.mark.parametrize("corpus", ["aishell", "an4"])
+def test_unidirectional_configuration_differs_in_its_direction_alone(corpus):
     ours, theirs = (
-        read(str(training("aishell", model)))
+        read(str(training(corpus, model)))
         for model in ("srupp_unidirectional", "srupp")
     )
     assert ours == theirs | {"encoder_conf.bidirectional": False}
