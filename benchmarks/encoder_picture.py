@@ -25,7 +25,7 @@ def draw(report: dict, path: Path) -> None:
                 i + (number - (len(names) - 1) / 2) * width for i in range(len(cases))
             ]
             bars = axes.bar(places, values, width * 0.95, label=name)
-            axes.bar_label(bars, fmt="%.3g", fontsize=7)
+            axes.bar_label(bars, fmt=three_digits, fontsize=7)
         axes.set_xticks(range(len(cases)), cases)
         axes.set_title(title, fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
@@ -36,3 +36,7 @@ def draw(report: dict, path: Path) -> None:
     figure.suptitle(f"{what}, {report['dtype']}, {where}", fontsize=10)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
+
+
+def three_digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
