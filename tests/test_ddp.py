@@ -1,9 +1,14 @@
 """Two processes with DistributedDataParallel train as one with the joined batch."""
 
+import os
+import subprocess
+import sys
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
 import torch
+from data.tiny_training import words, write_data
 from torch import distributed
 from torch.multiprocessing import spawn
 from torch.nn.parallel import DistributedDataParallel
@@ -140,3 +145,22 @@ def test_loss_and_gradients_are_those_of_one_process_with_the_joined_batch(
 def test_layers_were_dropped(trained):
     losses = {name: results[0][0].item() for name, results in trained.items()}
     assert len(set(losses.values())) == len(CASES)
+
+
+def test_torchrun_starts_a_training_of_several_processes(tmp_path):
+    write_data(tmp_path)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc_per_node", str(WORLD), "-m", "espnet_srupp.run"]
+    command += ["-m", "espnet2.bin.asr_train", *words(tmp_path, tmp_path / "exp")]
+    command += ["--multiprocessing_distributed", "false", "--dist_world_size", "2"]
+    command += ["--dist_init_method", "env://", "--dist_backend", "gloo"]
+    environment = {"PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, "--max_epoch", "1"],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f":0/{WORLD}]" in done.stderr and "1epoch results" in done.stderr
+    assert (tmp_path / "exp" / "1epoch.pth").exists()
