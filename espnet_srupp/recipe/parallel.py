@@ -103,11 +103,12 @@ def executor(nj: int, title: str, scheduler: str = "") -> Iterator[Executor]:
 def dask_executor(nj: int, scheduler: str) -> Iterator[Executor]:
     try:
         from distributed import Client, KilledWorker
+
+        cluster = start_cluster(nj, scheduler)
     except ModuleNotFoundError as error:
         raise RecipeError(
             f"--scheduler {scheduler} needs Dask: pip install 'espnet_srupp[dask]'"
         ) from error
-    cluster = start_cluster(nj, scheduler)
     try:
         client = Client(cluster or scheduler, timeout=CONNECT_SECONDS)
     except (OSError, ValueError) as error:
