@@ -1,51 +1,97 @@
-"""Whether memory stays flat over many training steps and many utterances.
+"""Whether memory stays flat over many training steps and many transcribed utterances.
 
-    python3 benchmarks/memory.py [--steps 2000] [--out REPORT.json]
+    python3 benchmarks/memory.py EXP DATA [--steps 2000] [--json REPORT.json]
 
-A small SRU++ encoder with CTC on random features of a different shape in every step, as
-in a training with sorted batches, and then single utterances without gradients. The
-resident memory is read after every tenth of the steps; what the allocator needs for all
-shapes is there after the first half.
+EXP is an experiment that run.sh has trained, DATA a data directory (wav.scp, text). The
+model is trained on random batches of one to four utterances, whose shapes are hardly
+ever the same, and transcribes single ones by ESPnet's joint search. The resident memory
+is read after every tenth of the steps; what the allocator needs for all shapes is
+there after the first half.
 """
 
 import argparse
 import os
+import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import machine
+import soundfile
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
-from espnet_srupp.encoder import SRUppEncoder
+from espnet_srupp.inference import Speech2Text
 
-FEATURES, TOKENS = 20, 30
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--out", type=Path)
-    args = parser.parse_args()
-    torch.set_num_threads(1)
+    args = parse()
+    torch.set_num_threads(args.threads)
     torch.manual_seed(0)
-    encoder = SRUppEncoder(FEATURES, 16, 32, 16, 3, embed_size=8)
-    output = torch.nn.Linear(16, TOKENS)
-    parameters = [*encoder.parameters(), *output.parameters()]
-    optimizer = torch.optim.Adam(parameters, lr=1e-4)
+    random.seed(0)
+    exp, checkpoint = str(args.exp / "config.yaml"), str(args.exp / args.checkpoint)
+    model = Speech2Text(exp, checkpoint, beam_size=args.beam_size, ctc_weight=0.3)
+    utterances = read(args.data, model)
     report = {"command": " ".join(["python3", *sys.argv])}
     report |= machine.describe("torch", "numba", "espnet")
-    report["train_mib"] = follow(
-        lambda: train(encoder, output, optimizer), args.steps, "training steps"
+    train = trainer(model.asr_model.train(), utterances)
+    report["train_mib"] = follow(train, args.steps, "training steps")
+    model.asr_model.eval()
+    report["transcribe_mib"] = follow(
+        lambda: model(random.choice(utterances)[0]), args.steps, "utterances"
     )
-    encoder.eval()
-    report["inference_mib"] = follow(
-        lambda: infer(encoder, output), args.steps, "utterances"
-    )
-    machine.write(report, args.out)
+    machine.write(report, args.json)
 
 
-def follow(step, steps: int, what: str) -> list[float]:
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("exp", metavar="EXP", type=Path)
+    add("data", metavar="DATA", type=Path)
+    add("--checkpoint", default="valid.acc.ave.pth", help="default: %(default)s")
+    add("--steps", type=int, default=2000, help="of each kind (default: 2000)")
+    add("--beam-size", type=int, default=3, help="default: 3")
+    add("--threads", type=int, default=1, help="default: 1")
+    add("--json", type=Path, help="file for the figures")
+    return parser.parse_args()
+
+
+def read(data: Path, model: Speech2Text) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Samples and token numbers of all utterances."""
+    texts = dict(line.split(maxsplit=1) for line in open(data / "text"))
+    pairs = []
+    for line in open(data / "wav.scp"):
+        name, path = line.split(maxsplit=1)
+        samples = soundfile.read(path.strip(), dtype="float32")[0]
+        tokens = model.converter.tokens2ids(model.tokenizer.text2tokens(texts[name]))
+        pairs.append((torch.from_numpy(samples), torch.tensor(tokens)))
+    return pairs
+
+
+def trainer(model: torch.nn.Module, utterances: list) -> Callable[[], None]:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+
+    def step() -> None:
+        chosen = random.choices(utterances, k=random.randint(1, 4))
+        speech, text = (list(column) for column in zip(*chosen, strict=True))
+        loss, _, _ = model(
+            speech=pad_sequence(speech, batch_first=True),
+            speech_lengths=torch.tensor([len(row) for row in speech]),
+            text=pad_sequence(text, batch_first=True, padding_value=-1),
+            text_lengths=torch.tensor([len(row) for row in text]),
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def follow(step: Callable[[], object], steps: int, what: str) -> list[float]:
     """Resident MiB after each tenth of the steps."""
     sizes = []
     for number in range(1, steps + 1):
@@ -60,33 +106,6 @@ def follow(step, steps: int, what: str) -> list[float]:
 
 def resident() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE / 2**20
-
-
-def batch(largest: int):
-    """Features (B, T, F) and lengths, both of a random shape."""
-    B = int(torch.randint(1, largest + 1, ()))
-    T = int(torch.randint(60, 200, ()))
-    ilens = torch.randint(40, T + 1, (B,))
-    ilens[0] = T
-    return torch.randn(B, T, FEATURES), ilens
-
-
-def train(encoder, output, optimizer) -> None:
-    xs_pad, ilens = batch(6)
-    xs, olens, _ = encoder(xs_pad, ilens)
-    scores = output(xs).log_softmax(-1).transpose(0, 1)
-    targets = torch.randint(1, TOKENS, (len(ilens), 4))
-    lengths = torch.full((len(ilens),), 4)
-    loss = torch.nn.functional.ctc_loss(scores, targets, olens, lengths)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-
-
-def infer(encoder, output) -> None:
-    xs_pad, ilens = batch(1)
-    with torch.no_grad():
-        output(encoder(xs_pad, ilens)[0]).argmax(-1).tolist()
 
 
 if __name__ == "__main__":
