@@ -6,6 +6,7 @@ import pytest
 import sentencepiece
 
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.tokens import check_tokens, train_tokens
 
 SYMBOLS = {"oov": "<unk>", "blank": "<blank>", "sos_eos": "<sos/eos>"}
@@ -29,29 +30,21 @@ def text(tmp_path):
     return path
 
 
-def train(texts, directory, token_type, nbpe=45, mode="unigram", nlsyms=(), cover=1.0):
-    train_tokens(
-        texts,
-        directory,
-        token_type,
-        nbpe,
-        mode,
-        list(nlsyms),
-        **SYMBOLS,
-        bpe_char_cover=cover,
+def options(token_type, nlsyms=(), cover=1.0, **more):
+    kept = ",".join(nlsyms)
+    return Options(
+        token_type=token_type, bpe_nlsyms=kept, bpe_char_cover=cover, **SYMBOLS | more
     )
+
+
+def train(texts, directory, token_type, nbpe=45, mode="unigram", nlsyms=(), cover=1.0):
+    given = options(token_type, nlsyms, cover, nbpe=nbpe, bpemode=mode)
+    train_tokens(given, texts, directory)
     return (directory / "tokens.txt").read_text(encoding="utf-8").splitlines()
 
 
 def check(text, directory, token_type, nlsyms=(), cover=1.0, **symbols):
-    check_tokens(
-        text,
-        directory,
-        token_type,
-        list(nlsyms),
-        **{**SYMBOLS, **symbols},
-        bpe_char_cover=cover,
-    )
+    check_tokens(options(token_type, nlsyms, cover, **symbols), text, directory)
 
 
 @pytest.mark.parametrize("nlsyms", [[], ["<noise>"]], ids=["plain", "nlsyms"])

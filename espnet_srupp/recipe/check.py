@@ -115,10 +115,7 @@ def check_text(
     found: Findings,
 ) -> None:
     """Adds what the token list and the configuration have against transcripts."""
-    split = tokens.split_function(
-        *(names.token_list.parent, given.token_type, given.symbols),
-        *(given.oov, given.bpe_char_cover),
-    )
+    split = tokens.split_function(given, names.token_list.parent)
     known = set(names.token_list.read_text(encoding="utf-8").split("\n"))
     for utterance, text in data.text.items():
         if unknown := sorted(set(split(" ".join(text.split()))) - known):

@@ -164,14 +164,7 @@ def make_tokens(given: Options, names: Layout) -> Iterator[Step]:
     yield Step(
         5,
         f"tokens of {text}",
-        partial(
-            tokens.train_tokens,
-            [text],
-            names.token_list.parent,
-            nlsyms=given.symbols,
-            **given.some("token_type", "nbpe", "bpemode", "bpe_char_cover"),
-            **given.some("oov", "blank", "sos_eos"),
-        ),
+        partial(tokens.train_tokens, given, [text], names.token_list.parent),
         [names.token_list, *([names.bpemodel] if names.bpemodel else [])],
         [text],
         settings,

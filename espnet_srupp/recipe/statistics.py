@@ -50,16 +50,7 @@ def collect(options: Options, names: Layout) -> None:
         RecipeError: a token of the training text is not in the list, CTC has no path
             for more than a tenth of the utterances; ESPnet failed.
     """
-    check_tokens(
-        names.train / "text",
-        names.token_list.parent,
-        options.token_type,
-        options.symbols,
-        options.oov,
-        options.blank,
-        options.sos_eos,
-        options.bpe_char_cover,
-    )
+    check_tokens(options, names.train / "text", names.token_list.parent)
     sources = {"train": names.train, "valid": names.valid}
     sets = {kind: fit(options, names, kind, path) for kind, path in sources.items()}
     command = partial(commands.statistics, options, names)
@@ -72,10 +63,7 @@ def fit(options: Options, names: Layout, kind: str, source: Path) -> Path:
     Raises:
         RecipeError: more than a tenth have none, or one with --strict true.
     """
-    split = split_function(
-        *(names.token_list.parent, options.token_type, options.symbols),
-        *(options.oov, options.bpe_char_cover),
-    )
+    split = split_function(options, names.token_list.parent)
     text, samples = (read_table(source / n) for n in ("text", "utt2num_samples"))
     lengths = {u: int(samples[u]) for u in text}
     changed = config.read(options.asr_config, options.asr_args)

@@ -11,79 +11,53 @@ from espnet2.text.word_tokenizer import WordTokenizer
 
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_dir
+from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.table import read_table
 
 # all of the text, as in asr.sh
 INPUT_SENTENCE_SIZE = 100_000_000
 
 
-def train_tokens(
-    texts: Sequence[Path],
-    directory: Path,
-    token_type: str,
-    nbpe: int,
-    bpemode: str,
-    nlsyms: Sequence[str],
-    oov: str,
-    blank: str,
-    sos_eos: str,
-    bpe_char_cover: float,
-) -> None:
+def train_tokens(given: Options, texts: Sequence[Path], directory: Path) -> None:
     """Makes tokens.txt as asr.sh does: blank, oov, the tokens, sos_eos, one on a line.
 
     Args:
+        given: of the recipe: its options of tokens.
         texts: Kaldi text files ("utterance transcript").
         directory: where the files go, all of them or none; for "bpe" also train.txt,
             bpe.model and bpe.vocab.
-        token_type: "bpe", "char" or "word".
-        nbpe: number of pieces, with SentencePiece's three own ("bpe" only).
-        bpemode: SentencePiece's model type, "unigram" or "bpe" ("bpe" only).
-        nlsyms: symbols such as "<noise>" that stay whole.
-        oov: token of what has no token.
-        blank: token of CTC's blank.
-        sos_eos: token of start and end of a sentence.
-        bpe_char_cover: share of the characters that get a piece ("bpe" only).
 
     Raises:
         RecipeError: a text is not usable or does not go with the number of pieces.
     """
     lines = [" ".join(line.split()) for t in texts for line in read_table(t).values()]
     with atomic_dir(directory) as folder:
-        if token_type == "bpe":
+        if given.token_type == "bpe":
             (folder / "train.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
             try:
-                tokens = train_pieces(folder, nbpe, bpemode, nlsyms, bpe_char_cover)
+                tokens = train_pieces(given, folder)
             except RuntimeError as error:
                 # its messages end with what is wrong and what would do
                 reason = str(error).rpartition("] ")[2]
                 raise RecipeError(
-                    f"SentencePiece cannot make --nbpe {nbpe} pieces of "
+                    f"SentencePiece cannot make --nbpe {given.nbpe} pieces of "
                     f"{' '.join(map(str, texts))}: {reason}"
                 ) from error
         else:
-            split = splitter(token_type, nlsyms)
+            split = split_function(given, directory)
             counts = Counter(token for line in lines for token in split(line))
             tokens = [token for token, _ in counts.most_common()]
-        listed = [blank, oov, *tokens, sos_eos]
+        listed = [given.blank, given.oov, *tokens, given.sos_eos]
         (folder / "tokens.txt").write_text("\n".join([*listed, ""]), encoding="utf-8")
 
 
-def check_tokens(
-    text: Path,
-    directory: Path,
-    token_type: str,
-    nlsyms: Sequence[str],
-    oov: str,
-    blank: str,
-    sos_eos: str,
-    bpe_char_cover: float,
-) -> None:
+def check_tokens(given: Options, text: Path, directory: Path) -> None:
     """Checks that a token list has what ESPnet and the training text need.
 
     Args:
+        given: of the recipe: its options of tokens.
         text: the Kaldi text file of the training set.
         directory: what `train_tokens` made.
-        token_type: as for `train_tokens`, like the other arguments.
 
     Raises:
         RecipeError: tokens.txt is missing, has a token twice, has blank, oov or sos_eos
@@ -97,13 +71,14 @@ def check_tokens(
     for token, count in Counter(tokens).items():
         if count > 1:
             raise RecipeError(f"{path} has the token '{token}' twice: {remedy}")
-    if tokens[:1] != [blank] or tokens[-1] != sos_eos or oov not in tokens:
+    first, unknown, last = given.blank, given.oov, given.sos_eos
+    if tokens[:1] != [first] or tokens[-1] != last or unknown not in tokens:
         raise RecipeError(
-            f"{path} must begin with {blank}, end with {sos_eos} and hold {oov}: "
+            f"{path} must begin with {first}, end with {last} and hold {unknown}: "
             + remedy
         )
     known = set(tokens)
-    split = split_function(directory, token_type, nlsyms, oov, bpe_char_cover)
+    split = split_function(given, directory)
     for utterance, line in read_table(text).items():
         for token in split(" ".join(line.split())):
             if token not in known:
@@ -113,27 +88,16 @@ def check_tokens(
                 )
 
 
-def split_function(
-    directory: Path,
-    token_type: str,
-    nlsyms: Sequence[str],
-    oov: str,
-    bpe_char_cover: float,
-) -> Callable[[str], list[str]]:
-    """What makes tokens of a transcript; the arguments are those of `check_tokens`."""
-    if token_type == "bpe":
-        return load_pieces(directory / "bpe.model", oov, bpe_char_cover < 1)
-    return splitter(token_type, nlsyms)
-
-
-def splitter(token_type: str, nlsyms: Sequence[str]):
-    """The function that ESPnet splits a transcript with, for characters or words."""
-    if token_type == "char":
-        return CharTokenizer(non_linguistic_symbols=nlsyms).text2tokens
+def split_function(given: Options, directory: Path) -> Callable[[str], list[str]]:
+    """What makes tokens of a transcript, with what `train_tokens` left in a folder."""
+    if given.token_type == "bpe":
+        return load_pieces(directory / "bpe.model", given.oov, given.bpe_char_cover < 1)
+    if given.token_type == "char":
+        return CharTokenizer(non_linguistic_symbols=given.symbols).text2tokens
     return WordTokenizer().text2tokens
 
 
-def load_pieces(path: Path, oov: str, oov_is_fine: bool):
+def load_pieces(path: Path, oov: str, oov_is_fine: bool) -> Callable[[str], list[str]]:
     """The function that splits into pieces; what has no piece is itself, or oov."""
     processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
 
@@ -150,9 +114,7 @@ def load_pieces(path: Path, oov: str, oov_is_fine: bool):
     return split
 
 
-def train_pieces(
-    folder: Path, nbpe: int, bpemode: str, nlsyms: Sequence[str], coverage: float
-) -> list[str]:
+def train_pieces(given: Options, folder: Path) -> list[str]:
     """Makes bpe.model and bpe.vocab from train.txt with asr.sh's arguments.
 
     Returns:
@@ -161,12 +123,12 @@ def train_pieces(
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         input=str(folder / "train.txt"),
-        vocab_size=nbpe,
-        model_type=bpemode,
+        vocab_size=given.nbpe,
+        model_type=given.bpemode,
         model_writer=model,
-        character_coverage=coverage,
+        character_coverage=given.bpe_char_cover,
         input_sentence_size=INPUT_SENTENCE_SIZE,
-        user_defined_symbols=list(nlsyms),
+        user_defined_symbols=given.symbols,
         minloglevel=1,
     )
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
