@@ -9,7 +9,7 @@ from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults, settle
 from espnet_srupp.recipe.files import atomic_dir
-from espnet_srupp.recipe.recording import hear, recordings
+from espnet_srupp.recipe.recording import Recording, hear, recordings
 from espnet_srupp.recipe.stage import say
 from espnet_srupp.recipe.table import read_table, write_table
 
@@ -48,29 +48,38 @@ def perturb_speed(
         )
     faults: Faults = {}
     data = datadir.read(source, faults)
-    made = DataDir({}, {}, {})
     with atomic_dir(target) as directory:
-        jobs = []
-        for factor in factors:
-            prefix = "" if factor == 1 else f"sp{factor:g}-"
-            made.text |= {prefix + u: text for u, text in data.text.items()}
-            made.utt2spk |= {prefix + u: prefix + s for u, s in data.utt2spk.items()}
-            if factor == 1 and data.segments is None:
-                made.wav |= data.wav
-                continue
-            files = {u: f"audio/speed{factor:g}/{prefix}{u}.flac" for u in data.text}
-            made.wav |= {prefix + u: f"{target}/{file}" for u, file in files.items()}
-            paths = {u: directory / file for u, file in files.items()}
-            jobs += recordings(data, paths, factor=factor)
+        made, jobs = at_speeds(data, factors, directory, target)
         title = f"speed perturbation of {source}"
         faults |= hear(jobs, nj, title, scheduler).faults
-        bad = {
-            ("" if factor == 1 else f"sp{factor:g}-") + utterance
-            for factor in factors
-            for utterance in faults
-        }
+        bad = {speed_prefix(f) + utterance for f in factors for utterance in faults}
         settle(faults, len(data.text.keys() - faults.keys()), source, strict)
         write_kept(made, bad, faults, directory, target)
+
+
+def at_speeds(
+    data: DataDir, factors: list[float], directory: Path, target: Path
+) -> tuple[DataDir, list[Recording]]:
+    """The set at all speeds, and what writes its files to `directory` for `target`."""
+    made = DataDir({}, {}, {})
+    jobs: list[Recording] = []
+    for factor in factors:
+        prefix = speed_prefix(factor)
+        made.text |= {prefix + u: text for u, text in data.text.items()}
+        made.utt2spk |= {prefix + u: prefix + s for u, s in data.utt2spk.items()}
+        if factor == 1 and data.segments is None:
+            made.wav |= data.wav
+            continue
+        files = {u: f"audio/speed{factor:g}/{prefix}{u}.flac" for u in data.text}
+        made.wav |= {prefix + u: f"{target}/{file}" for u, file in files.items()}
+        paths = {u: directory / file for u, file in files.items()}
+        jobs += recordings(data, paths, factor=factor)
+    return made, jobs
+
+
+def speed_prefix(factor: float) -> str:
+    """What ids begin with at a speed."""
+    return "" if factor == 1 else f"sp{factor:g}-"
 
 
 def format_audio(
@@ -107,17 +116,8 @@ def format_audio(
     """
     faults: Faults = {}
     data = datadir.read(source, faults)
-    made = DataDir({}, data.text, data.utt2spk)
-    paths: dict[str, Path | None] = {}
     with atomic_dir(target) as directory:
-        for number, utterance in enumerate(data.text):
-            path = data.wav.get(utterance, "")
-            if data.segments is None and path.lower().endswith(f".{audio_format}"):
-                made.wav[utterance], paths[utterance] = path, None
-                continue
-            folder = f"data/format.{number // FILES_PER_FOLDER + 1}"
-            file = f"{folder}/{utterance}.{audio_format}"
-            made.wav[utterance], paths[utterance] = f"{target}/{file}", directory / file
+        made, paths = in_format(data, audio_format, directory, target)
         jobs = recordings(data, paths, rate=fs)
         heard = hear(jobs, nj, f"audio of {source}", scheduler)
         faults |= heard.faults
@@ -132,6 +132,23 @@ def format_audio(
         (directory / "audio_format").write_text(f"{audio_format}\n")
     if heard.clipped:
         say(f"  {len(heard.clipped)} utterances of {source} are clipped, and kept")
+
+
+def in_format(
+    data: DataDir, audio_format: str, directory: Path, target: Path
+) -> tuple[DataDir, dict[str, Path | None]]:
+    """The set with a file for each utterance, and where to write it, if it is to be."""
+    made = DataDir({}, data.text, data.utt2spk)
+    paths: dict[str, Path | None] = {}
+    for number, utterance in enumerate(data.text):
+        path = data.wav.get(utterance, "")
+        if data.segments is None and path.lower().endswith(f".{audio_format}"):
+            made.wav[utterance], paths[utterance] = path, None
+            continue
+        folder = f"data/format.{number // FILES_PER_FOLDER + 1}"
+        file = f"{folder}/{utterance}.{audio_format}"
+        made.wav[utterance], paths[utterance] = f"{target}/{file}", directory / file
+    return made, paths
 
 
 def write_kept(
