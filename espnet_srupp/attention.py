@@ -64,7 +64,7 @@ class SRUppAttention(nn.Module):
         self.output = nn.Linear(attention_size, 3 * hidden_size, bias=False)
         self.espnet_initialization_fn()
 
-    def espnet_initialization_fn(self):
+    def espnet_initialization_fn(self) -> None:
         """Draws matrices by their fan-in, so that U starts with unit deviation."""
         for module in self.children():
             if isinstance(module, nn.Linear):

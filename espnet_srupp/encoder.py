@@ -109,7 +109,7 @@ class SRUppEncoder(AbsEncoder):
         """Width of the output."""
         return self._output_size
 
-    def espnet_initialization_fn(self):
+    def espnet_initialization_fn(self) -> None:
         """Restores the norms, which ESPnet's `init: chainer` draws at random."""
         self.input_norm.reset_parameters()
         self.after_norm.reset_parameters()

@@ -60,7 +60,7 @@ class SRUppLayer(nn.Module):
         self.v._no_weight_decay = self.b._no_weight_decay = True
         self.espnet_initialization_fn()
 
-    def espnet_initialization_fn(self):
+    def espnet_initialization_fn(self) -> None:
         """Sets the gates' weights on the state and their biases."""
         nn.init.uniform_(self.v, -STATE_WEIGHT, STATE_WEIGHT)
         nn.init.constant_(self.b[0], FORGET_BIAS)

@@ -13,9 +13,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.progress import Progress
+
+if TYPE_CHECKING:
+    from distributed.deploy import Cluster
 
 LOCAL, SLURM = "local", "slurm"
 CONNECT_SECONDS = 30
@@ -133,7 +137,7 @@ def dask_executor(nj: int, scheduler: str) -> Iterator[Executor]:
             cluster.close()
 
 
-def start_cluster(nj: int, scheduler: str):
+def start_cluster(nj: int, scheduler: str) -> "Cluster | None":
     """A Dask cluster of `nj` workers, None where `scheduler` is an address."""
     if scheduler == LOCAL:
         from distributed import LocalCluster

@@ -6,6 +6,7 @@ usage: python3 -m espnet_srupp.run -m espnet_srupp.recipe.probe --help
 import argparse
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -104,7 +105,7 @@ def mean_of_heads(weights: Tensor) -> np.ndarray:
     return weights.reshape(-1, *weights.shape[-2:]).mean(0).numpy()
 
 
-def keeper(found: dict[str, Tensor], name: str):
+def keeper(found: dict[str, Tensor], name: str) -> Callable[..., None]:
     """A hook that keeps the weights (heads, T, T) of one of ESPnet's attentions."""
 
     def hook(module: nn.Module, *_: object) -> None:
@@ -115,7 +116,7 @@ def keeper(found: dict[str, Tensor], name: str):
     return hook
 
 
-def recorder(found: dict[str, Tensor], name: str):
+def recorder(found: dict[str, Tensor], name: str) -> Callable[..., None]:
     """A hook that keeps the weights (heads, T, T) of an SRU++ attention."""
 
     def hook(module: SRUppAttention, inputs: tuple) -> None:
