@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from typeguard import typechecked
 
 from espnet_srupp.compat import AbsEncoder, TooShortUttError
@@ -34,6 +35,8 @@ class SRUppEncoder(AbsEncoder):
         interctc_layer_idx: layers (from 1) whose outputs are returned as well.
         interctc_use_conditioning: adds what the CTC makes of those to what follows.
         layer_drop_rate: probability that a training batch passes a layer by.
+        gradient_checkpointing: training keeps the layers' inputs alone and computes
+            each layer again for its gradients: less memory, more time, same numbers.
 
     Raises:
         ValueError: an unknown `input_layer`, or sizes that do not fit each other.
@@ -58,6 +61,7 @@ class SRUppEncoder(AbsEncoder):
         interctc_layer_idx: list[int] = [],  # noqa: B006
         interctc_use_conditioning: bool = False,
         layer_drop_rate: float = 0.0,
+        gradient_checkpointing: bool = False,
     ):
         super().__init__()
         if attention_interval < 1:
@@ -73,6 +77,7 @@ class SRUppEncoder(AbsEncoder):
         self._output_size = output_size or hidden_size
         self.input_layer = input_layer
         self.layer_drop_rate = layer_drop_rate
+        self.gradient_checkpointing = gradient_checkpointing
         self.interctc_layer_idx = list(interctc_layer_idx)
         self.interctc_use_conditioning = interctc_use_conditioning
         # ESPnet's models put a linear layer from the vocabulary to output_size here
@@ -151,7 +156,7 @@ class SRUppEncoder(AbsEncoder):
 
         outs = []
         for i, layer in enumerate(self.encoders, start=1):
-            xs = self.drop_layer(xs, layer(xs, olens))
+            xs = self.drop_layer(xs, self.run_layer(layer, xs, olens))
             if i in self.interctc_layer_idx:
                 out = self.project(xs)
                 outs.append((i, out))
@@ -188,6 +193,11 @@ class SRUppEncoder(AbsEncoder):
             padded[..., None] if xs_pad.dim() == 3 else padded, 0
         )
         return self.embed(xs_pad), output_length(ilens, self.input_layer)
+
+    def run_layer(self, layer: SRUppLayer, xs: Tensor, olens: Tensor) -> Tensor:
+        if self.gradient_checkpointing and self.training:
+            return checkpoint(layer, xs, olens, use_reentrant=False)
+        return layer(xs, olens)
 
     def drop_layer(self, x: Tensor, h: Tensor) -> Tensor:
         """Takes x in the place of the layer's h in some training batches.
