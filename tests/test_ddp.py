@@ -25,6 +25,7 @@ CASES = {
         {"interctc_layer_idx": [2], "interctc_use_conditioning": True},
         (0, 0),
     ),
+    "layers computed again": ({"gradient_checkpointing": True}, (0, 0)),
     "layers dropped": ({"layer_drop_rate": 0.5}, (0, 0)),
     "other layers dropped in each": ({"layer_drop_rate": 0.5}, (0, 1)),
 }
