@@ -1,0 +1,105 @@
+"""How many utterances have the same transcript alone and in a batch, model by model.
+
+    python3 benchmarks/same_transcript.py DATA MODEL=EXP ... [--batch 4 16 100]
+
+DATA is a data directory (wav.scp), EXP an experiment that run.sh has trained. Each
+utterance is decoded alone and in batches of so many, by CTC greedy and, with an ESPnet
+that decodes batches (202611), by its joint search.
+"""
+
+import argparse
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import machine
+import soundfile
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from espnet_srupp.compat import GENERATION
+from espnet_srupp.inference import Speech2Text
+
+LINE = "{model:<12} {search:<6} in batches of {batch:>3}: {same} of {all} the same"
+
+
+def main() -> None:
+    args = parse()
+    torch.set_num_threads(args.threads)
+    lines = (args.data / "wav.scp").read_text("utf-8").splitlines()
+    paths = [line.split(maxsplit=1)[1] for line in lines]
+    waves = [torch.from_numpy(soundfile.read(p, dtype="float32")[0]) for p in paths]
+    report = {"command": " ".join(["python3", *sys.argv])}
+    report |= machine.describe("torch", "espnet") | {"rows": []}
+    for model, exp in args.models.items():
+        for row in compare(load(Path(exp), args), waves, args.batch):
+            report["rows"].append({"model": model} | row)
+            print(LINE.format(**report["rows"][-1]), flush=True)
+    machine.write(report, args.json)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("data", metavar="DATA", type=Path)
+    add("models", metavar="MODEL=EXP", nargs="+", help="a name and an experiment")
+    add("--batch", type=int, nargs="+", default=[4, 16, 100], help="default: 4 16 100")
+    add("--checkpoint", default="valid.acc.ave.pth", help="default: %(default)s")
+    add("--beam-size", type=int, default=10, help="default: 10")
+    add("--ctc-weight", type=float, default=0.3, help="default: 0.3")
+    add("--threads", type=int, default=2, help="default: 2")
+    add("--json", type=Path, help="file for the figures")
+    args = parser.parse_args()
+    args.models = dict(word.split("=", 1) for word in args.models)
+    return args
+
+
+def load(exp: Path, args: argparse.Namespace) -> Speech2Text:
+    # a batch_size makes this ESPnet take lists
+    batched = {"batch_size": max(args.batch)} if GENERATION >= 202611 else {}
+    return Speech2Text(
+        exp / "config.yaml",
+        exp / args.checkpoint,
+        beam_size=args.beam_size,
+        ctc_weight=args.ctc_weight,
+        **batched,
+    )
+
+
+def compare(
+    model: Speech2Text, waves: list[torch.Tensor], sizes: list[int]
+) -> Iterator[dict]:
+    searches: dict[str, Callable] = {"greedy": greedy}
+    if GENERATION >= 202611:
+        searches["joint"] = joint
+    for name, search in searches.items():
+        alone = [search(model, [wave])[0] for wave in waves]
+        for size in sizes:
+            found = itertools.chain.from_iterable(
+                search(model, waves[i : i + size]) for i in range(0, len(waves), size)
+            )
+            same = sum(a == b for a, b in zip(alone, found, strict=True))
+            yield {"search": name, "batch": size, "same": same, "all": len(waves)}
+
+
+@torch.no_grad()
+def greedy(model: Speech2Text, waves: list[torch.Tensor]) -> list[list[int]]:
+    lengths = torch.tensor([len(wave) for wave in waves])
+    padded = pad_sequence(waves, batch_first=True)
+    encoded, olens = model.asr_model.encode(padded, lengths)
+    best = model.asr_model.ctc.argmax(encoded)
+    return [
+        [token for token in torch.unique_consecutive(row[:length]).tolist() if token]
+        for row, length in zip(best, olens, strict=True)
+    ]
+
+
+def joint(model: Speech2Text, waves: list[torch.Tensor]) -> list[str]:
+    return [found[0][0] for found in model(waves)]
+
+
+if __name__ == "__main__":
+    main()
