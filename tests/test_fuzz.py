@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from espnet_srupp.recipe import arguments, config, datadir, download
@@ -138,6 +138,7 @@ yaml_words = st.sampled_from(
     content=st.lists(yaml_words | st.text(max_size=3), max_size=20).map("".join)
     | st.binary(max_size=40)
 )
+@example(content="!!float ")
 @quick
 def test_configurations(content):
     with TemporaryDirectory() as name:

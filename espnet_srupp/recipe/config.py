@@ -9,7 +9,7 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import arguments
 
 # what yaml raises for a date, number or truth that is none, and for nested brackets
-CONSTRUCTORS = (ValueError, KeyError, AttributeError, TypeError, RecursionError)
+CONSTRUCTORS = (ValueError, LookupError, AttributeError, TypeError, RecursionError)
 
 
 def read(path: str, overrides: str = "") -> dict[str, object]:
