@@ -1,8 +1,12 @@
 """The numba loops of the CPU backend.
 
 Each small function is one loop over channels that writes one array: LLVM vectorises a
-loop only while it has few pairs of arrays to check for overlap. Letters as in
-kernels/README.md; a `d` before a letter makes it a gradient; n channels are a block's.
+loop only while it has few pairs of arrays to check for overlap, and only if they are
+cut to one dimension at once: a[t, row, gate, s], as a[t, row, :, s][gate] may have any
+stride.
+
+Letters as in kernels/README.md; a `d` before a letter makes it a gradient; n channels
+are a block's.
 """
 
 import numpy as np
@@ -102,12 +106,13 @@ def forward(blocks, worker, workers, u, x, v, b, c0, mask, lengths, h, c_last, c
         length = lengths[row]
         state = c0[row, s].copy()
         f, r = np.empty_like(state), np.empty_like(state)
+        v0, v1, b0, b1, m = v[0, s], v[1, s], b[0, s], b[1, s], mask[row, s]
         for step in range(length):
             t = length - 1 - step if back else step
-            _gate(u[t, row, 0, s], v[0, s], b[0, s], state, f)
-            _gate(u[t, row, 1, s], v[1, s], b[1, s], state, r)
+            _gate(u[t, row, 0, s], v0, b0, state, f)
+            _gate(u[t, row, 1, s], v1, b1, state, r)
             _state(u[t, row, 2, s], f, state)
-            _highway(x[t, row, s], r, state, mask[row, s], h[t, row, s])
+            _highway(x[t, row, s], r, state, m, h[t, row, s])
             if len(c):
                 _copy(state, c[t, row, s])
         _copy(state, c_last[row, s])
@@ -169,19 +174,6 @@ def _add(a, total):
 
 
 @jit
-def _backward_frame(u, x, v, b, before, c, mask, dh, f, r, dc, du, dx):
-    """One frame; `before` (n,) is the state before it, dc (n,) is carried back."""
-    _gate(u[0], v[0], b[0], before, f)
-    _gate(u[1], v[1], b[1], before, r)
-    _grad_x(dh, r, dx)
-    _grad_reset(dh, x, r, c, mask, du[1])
-    _grad_state(dh, r, mask, dc)
-    _grad_candidate(dc, f, du[2])
-    _grad_forget(dc, u[2], f, before, du[0])
-    _grad_carry(f, du[0], v[0], du[1], v[1], dc)
-
-
-@jit
 def backward(
     blocks,
     worker,
@@ -211,30 +203,27 @@ def backward(
         length = lengths[row]
         dc = dc_last[row, s].copy()
         f, r = np.empty_like(dc), np.empty_like(dc)
+        v0, v1, b0, b1, m = v[0, s], v[1, s], b[0, s], b[1, s], mask[row, s]
+        dv0, dv1, db0, db1 = dv[row, 0, s], dv[row, 1, s], db[row, 0, s], db[row, 1, s]
         dv[row, :, s] = 0
         db[row, :, s] = 0
         for step in range(length - 1, -1, -1):
             t = length - 1 - step if back else step
             earlier = t + 1 if back else t - 1
             before = c[earlier, row, s] if step else c0[row, s]
-            _backward_frame(
-                u[t, row, :, s],
-                x[t, row, s],
-                v[:, s],
-                b[:, s],
-                before,
-                c[t, row, s],
-                mask[row, s],
-                dh[t, row, s],
-                f,
-                r,
-                dc,
-                du[t, row, :, s],
-                dx[t, row, s],
-            )
-            for gate in range(2):
-                _add_product(du[t, row, gate, s], before, dv[row, gate, s])
-                _add(du[t, row, gate, s], db[row, gate, s])
+            dh_t, du0, du1 = dh[t, row, s], du[t, row, 0, s], du[t, row, 1, s]
+            _gate(u[t, row, 0, s], v0, b0, before, f)
+            _gate(u[t, row, 1, s], v1, b1, before, r)
+            _grad_x(dh_t, r, dx[t, row, s])
+            _grad_reset(dh_t, x[t, row, s], r, c[t, row, s], m, du1)
+            _grad_state(dh_t, r, m, dc)
+            _grad_candidate(dc, f, du[t, row, 2, s])
+            _grad_forget(dc, u[t, row, 2, s], f, before, du0)
+            _grad_carry(f, du0, v0, du1, v1, dc)
+            _add_product(du0, before, dv0)
+            _add_product(du1, before, dv1)
+            _add(du0, db0)
+            _add(du1, db1)
         _copy(dc, dc0[row, s])
         _fill_padding(dx[:, row, s], length)
         for gate in range(3):
