@@ -99,8 +99,14 @@ def test_same_seed_same_training_step():
     torch.testing.assert_close(*results, rtol=0, atol=0)
 
 
-def test_compiles_without_a_graph_break():
-    encoder, _ = build(num_blocks=2, attention_interval=2, dropout_rate=0.0)
+@pytest.mark.parametrize("gradient_checkpointing", [False, True])
+def test_compiles_without_a_graph_break(gradient_checkpointing):
+    encoder, _ = build(
+        num_blocks=2,
+        attention_interval=2,
+        dropout_rate=0.0,
+        gradient_checkpointing=gradient_checkpointing,
+    )
     batch = torch.randn(2, 60, 20), torch.tensor([60, 41])
     compiled = torch.compile(encoder, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(*batch), encoder(*batch))
