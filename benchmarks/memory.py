@@ -5,11 +5,13 @@
 EXP is an experiment that run.sh has trained, DATA a data directory (wav.scp, text). The
 model is trained on random batches of one to four utterances, whose shapes are hardly
 ever the same, and transcribes single ones by ESPnet's joint search. The resident memory
-is read after every tenth of the steps; what the allocator needs for all shapes is
-there after the first half.
+is read after every tenth of the steps, as it is and after malloc_trim: what leaks is in
+use and stays, what the allocator keeps between blocks of many sizes goes. What is kept
+for each shape (oneDNN) is there after the first half.
 """
 
 import argparse
+import ctypes
 import os
 import random
 import sys
@@ -91,17 +93,20 @@ def trainer(model: torch.nn.Module, utterances: list) -> Callable[[], None]:
     return step
 
 
-def follow(step: Callable[[], object], steps: int, what: str) -> list[float]:
-    """Resident MiB after each tenth of the steps."""
-    sizes = []
+def follow(step: Callable[[], object], steps: int, what: str) -> list[dict]:
+    """Resident MiB after each tenth of the steps, and what of it is in use."""
+    rows = []
     for number in range(1, steps + 1):
         step()
         if number % (steps // 10) == 0:
-            sizes.append(round(resident(), 1))
-            print(f"{number} {what}: {sizes[-1]} MiB", flush=True)
-    half = sizes[len(sizes) // 2 - 1]
-    print(f"second half of the {what}: {sizes[-1] - half:+.1f} MiB", flush=True)
-    return sizes
+            rows.append({"steps": number, "resident": round(resident(), 1)})
+            ctypes.CDLL(None).malloc_trim(0)
+            rows[-1]["in_use"] = round(resident(), 1)
+            line = "{steps} {what}: {resident} MiB, {in_use} in use"
+            print(line.format(what=what, **rows[-1]), flush=True)
+    grown = rows[-1]["in_use"] - rows[len(rows) // 2 - 1]["in_use"]
+    print(f"in use by the second half of the {what}: {grown:+.1f} MiB", flush=True)
+    return rows
 
 
 def resident() -> float:
