@@ -1,4 +1,4 @@
-"""Recordings are joined sample by sample, and nothing is written of bad ones."""
+"""Recordings are joined sample by sample, and bad ones are named and left out."""
 
 import csv
 import hashlib
@@ -19,6 +19,7 @@ from espnet_srupp.recipe.datadir import DataDir
 
 ARCHIVE = Path(__file__).parents[2] / "shared" / "data" / "an4.tar.gz"
 RATE = 1000
+ALL = {*(f"1-20-{number:04}" for number in range(4)), "1-21-0004"}
 
 
 def noise(samples, seed, dtype="int16"):
@@ -255,30 +256,58 @@ def two_missing(folder, data):
 
 
 @pytest.mark.parametrize(
-    ("change", "sentences"),
+    ("change", "sentences", "left"),
     [
         (
             at_other_rate,
             ["1-20-0001 is PCM_16 at 800 Hz, 1-20-0000, 1-20-0002, 1-20-0003 and 1"],
+            ALL - {"1-20-0001"},
         ),
-        (wider, ["1-20-0002 is PCM_24 at 1000 Hz"]),
+        (wider, ["1-20-0002 is PCM_24 at 1000 Hz"], ALL - {"1-20-0002"}),
         (
             two_bad,
             ["(utterance 1-20-0000) has 2 channels", "(utterance 1-21-0004) is"],
+            {"1-20-0003"},
         ),
-        (truncated_wav, ["cut.wav (utterance 1-21-0004) is truncated"]),
-        (two_missing, ["none.flac (utterance 1-20-0000) is missing", "is corrupt"]),
+        (
+            truncated_wav,
+            ["cut.wav (utterance 1-21-0004) is truncated"],
+            ALL - {"1-21-0004"},
+        ),
+        (
+            two_missing,
+            ["none.flac (utterance 1-20-0000) is missing", "is corrupt"],
+            ALL - {"1-20-0000", "1-20-0003"},
+        ),
     ],
     ids=["rates", "sample-formats", "stereo-and-truncated", "truncated-wav", "missing"],
 )
-def test_bad_audio_is_named_and_nothing_written(chapters, capsys, change, sentences):
+def test_bad_audio_is_named_and_the_rest_joined(
+    chapters, capsys, change, sentences, left
+):
     damage(chapters, change)
     assert join(chapters, "--num-utts", "3") == 1
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == len(sentences)
     for line, sentence in zip(lines, sentences, strict=True):
         assert line.startswith("error: ") and sentence in line
+    assert {row[1] for row in provenance(chapters)} == left
+    made = datadir.read(chapters / "target")
+    assert made.text.keys() == audio(chapters).keys()
+
+
+def test_nothing_is_written_where_all_is_bad(chapters, capsys):
+    for path in (chapters / "wav").iterdir():
+        path.write_text("not audio")
+    assert join(chapters, "--num-utts", "3") == 1
+    assert capsys.readouterr().err.count("is corrupt") == len(ALL)
     assert not (chapters / "target").exists()
+
+
+def test_ids_of_no_group_are_named_and_the_rest_joined(chapters, capsys):
+    assert join(chapters, "--num-utts", "3", "--group", "(1-20)") == 1
+    assert "1-21-0004 is not matched by --group" in capsys.readouterr().err
+    assert "1-21-0004" not in {row[1] for row in provenance(chapters)}
 
 
 @pytest.mark.parametrize("file", ["text", "wav.scp"])

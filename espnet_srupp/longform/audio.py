@@ -9,7 +9,7 @@ import numpy as np
 import soundfile
 
 from espnet_srupp.longform.groups import shortened
-from espnet_srupp.longform.lengths import Span, limited
+from espnet_srupp.longform.lengths import Span
 from espnet_srupp.longform.plan import Recording
 from espnet_srupp.recipe import sound
 from espnet_srupp.recipe.errors import RecipeError
@@ -44,11 +44,12 @@ class Job:
     form: Format
 
 
-def common_format(found: dict[str, Span]) -> tuple[Format, int]:
-    """How to write audio that came like this, and its rate in Hz.
+def common_format(
+    found: dict[str, Span], problems: list[str]
+) -> tuple[Format, int, dict[str, Span]]:
+    """How to write audio that came like this, its rate in Hz, and which is so.
 
-    Raises:
-        RecipeError: audio differs in its rate, or in what its samples can hold.
+    Adds to `problems` what differs from most in its rate, or in what its samples hold.
     """
     kinds: dict[tuple[Format, int], list[str]] = {}
     for utterance, span in found.items():
@@ -62,22 +63,31 @@ def common_format(found: dict[str, Span]) -> tuple[Format, int]:
                 kinds.items(), key=lambda item: len(item[1])
             )
         ]
-        raise RecipeError(
+        problems.append(
             f"audio of different kinds cannot be joined: {', '.join(each)}: convert or "
             "remove some"
         )
-    return next(iter(kinds))
+    form, rate = max(kinds, key=lambda kind: len(kinds[kind]))
+    return form, rate, {utterance: found[utterance] for utterance in kinds[form, rate]}
 
 
-def write_all(recordings: list[Recording], form: Format, folder: Path, nj: int) -> None:
-    """Writes all recordings, or tells all that is wrong with their sources."""
+def write_all(
+    recordings: list[Recording],
+    form: Format,
+    folder: Path,
+    nj: int,
+    problems: list[str],
+) -> list[Recording]:
+    """Writes recordings and returns those whose sources are good.
+
+    Adds to `problems` what is wrong with the others.
+    """
     folder.mkdir()
     jobs = [Job(r, folder / f"{r.name}.{form.suffix}", form) for r in recordings]
     told = parallel_map(write, jobs, nj, "joining", "recordings")
     # a file of segments can be part of several recordings
-    problems = list(dict.fromkeys(sentence for some in told for sentence in some))
-    if problems:
-        raise RecipeError(*limited(problems))
+    problems += dict.fromkeys(sentence for some in told for sentence in some)
+    return [r for r, some in zip(recordings, told, strict=True) if not some]
 
 
 def write(job: Job) -> list[str]:

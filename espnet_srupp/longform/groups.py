@@ -31,7 +31,9 @@ class Group:
     utterances: list[str]
 
 
-def groups(data: DataDir, pattern: str | None = None) -> list[Group]:
+def groups(
+    data: DataDir, pattern: str | None = None, problems: list[str] | None = None
+) -> list[Group]:
     """Sorts utterances into chapters, talks or speakers.
 
     A group has one speaker, unless `pattern` puts several into it. With segments, a
@@ -43,12 +45,14 @@ def groups(data: DataDir, pattern: str | None = None) -> list[Group]:
         pattern: a regular expression, searched in each id behind a prefix of speed
             perturbation, whose first group is the name of the utterance's group; where
             that is empty, the name is "all".
+        problems: takes a sentence about ids that match nothing, which are left out
+            then; without it that is raised.
 
     Returns:
         The groups, ordered by name.
 
     Raises:
-        RecipeError: ids that match nothing, or a pattern without a group.
+        RecipeError: no id matches, or none may fail to; a pattern without a group.
     """
     members: dict[tuple[str, str], list[str]] = {}
     strangers = []
@@ -62,15 +66,17 @@ def groups(data: DataDir, pattern: str | None = None) -> list[Group]:
         else:
             key = (name, speaker if pattern is None else "")
             members.setdefault(key, []).append(utterance)
-    if strangers and pattern is None:
-        raise RecipeError(
+    if strangers:
+        told = (
             f"{shortened(strangers)} named as in none of {', '.join(IDS)}: give "
             "--group REGEX, whose first group is the chapter, talk or speaker"
+            if pattern is None
+            else f"{shortened(strangers)} not matched by --group '{pattern}': "
+            "correct it"
         )
-    if strangers:
-        raise RecipeError(
-            f"{shortened(strangers)} not matched by --group '{pattern}': correct it"
-        )
+        if problems is None or not members:
+            raise RecipeError(told)
+        problems.append(told)
     return named(members, data)
 
 

@@ -4,7 +4,7 @@ SOURCE is a data directory, with or without segments; TARGET will be one that ES
 stages and ours take as it is. Utterances are joined within a chapter, talk or speaker;
 what is left at its end makes a shorter recording, so that each utterance is there once.
 TARGET/provenance.csv tells where each of them lies. The same command gives the same
-files, byte by byte.
+files, byte by byte. What is bad is named and left out, and the exit code is 1 then.
 """
 
 import argparse
@@ -15,11 +15,12 @@ from pathlib import Path
 from espnet_srupp.longform import audio, plan
 from espnet_srupp.longform.audio import Format
 from espnet_srupp.longform.groups import IDS
-from espnet_srupp.longform.lengths import Span, spans
+from espnet_srupp.longform.lengths import Span, limited, spans
 from espnet_srupp.longform.plan import Recording
 from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.faults import Faults
 from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.options import cores
 from espnet_srupp.recipe.table import write_table
@@ -77,39 +78,61 @@ def run(given: argparse.Namespace) -> None:
     """Joins as the command line says.
 
     Raises:
-        RecipeError: options contradict, or the source is bad; nothing is written then.
-            Of bad audio files there is a sentence for each.
+        RecipeError: options contradict; or, once all else is joined, with a sentence
+            for each utterance that could not be.
     """
     check(given)
-    data = datadir.read(given.source)
+    faults: Faults = {}
+    data = datadir.read(given.source, faults)
+    problems = [str(fault) for fault in faults.values()]
     if given.whole and data.segments is None:
         raise RecipeError(
             f"{given.source} has no segments, which --whole needs: give --num-utts or "
             "--target-seconds"
         )
-    found = spans(data)
-    form, rate = audio.common_format(found)
-    if given.whole:
-        recordings = plan.whole(data, found)
-    else:
-        recordings = plan.join(
-            data,
-            found,
-            given.group,
-            given.num_utts or math.inf,
-            (given.target_seconds or math.inf) * rate,
-            round(given.gap * rate),
-        )
+    found = spans(data, problems)
+    if not found:
+        raise RecipeError(*limited(problems))
+    form, rate, found = audio.common_format(found, problems)
+    data = datadir.without(data, data.text.keys() - found.keys())
+    recordings = planned(given, data, found, rate, problems)
     blank = "" if given.no_space else " "
     with atomic_dir(given.target) as directory:
-        audio.write_all(recordings, form, directory / "audio", given.nj)
+        recordings = audio.write_all(
+            recordings, form, directory / "audio", given.nj, problems
+        )
+        if not recordings:
+            raise RecipeError(*limited(problems))
         texts = {r.name: blank.join(data.text[u] for u in r.parts) for r in recordings}
         write_tables(recordings, texts, form, directory, given.target)
         write_provenance(recordings, found, rate, directory / PROVENANCE)
     longest = max(recording.samples for recording in recordings) / rate
+    joined = sum(len(recording.parts) for recording in recordings)
     print(
-        f"{given.target}: {len(data.text)} utterances in {len(recordings)} recordings, "
+        f"{given.target}: {joined} utterances in {len(recordings)} recordings, "
         f"the longest {longest:.1f} s"
+    )
+    if problems:
+        raise RecipeError(*limited(problems))
+
+
+def planned(
+    given: argparse.Namespace,
+    data: DataDir,
+    found: dict[str, Span],
+    rate: int,
+    problems: list[str],
+) -> list[Recording]:
+    if given.whole:
+        return plan.whole(data, found)
+    return plan.join(
+        data,
+        found,
+        given.group,
+        given.num_utts or math.inf,
+        (given.target_seconds or math.inf) * rate,
+        round(given.gap * rate),
+        problems,
     )
 
 

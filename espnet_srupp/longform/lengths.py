@@ -35,16 +35,21 @@ class Span:
         return self.end - self.begin
 
 
-def spans(data: DataDir) -> dict[str, Span]:
+def spans(data: DataDir, problems: list[str] | None = None) -> dict[str, Span]:
     """Finds every utterance in its file by the header.
 
+    Args:
+        data: a data directory.
+        problems: takes a sentence for each file that is missing or corrupt and each
+            segment beyond the end, whose utterances are left out then; without it
+            these are raised.
+
     Raises:
-        RecipeError: files that are missing or corrupt, or segments beyond their end;
-            one sentence for each.
+        RecipeError: without `problems`.
     """
     found: dict[str, Span] = {}
-    problems: list[str] = []
-    infos = headers(data, problems)
+    told: list[str] = []
+    infos = headers(data, told)
     for utterance in data.text:
         recording, start, end = utterance, 0.0, None
         if data.segments is not None:
@@ -54,16 +59,19 @@ def spans(data: DataDir) -> dict[str, Span]:
         info, path = infos[recording], data.wav[recording]
         rate, last = info.samplerate, info.frames
         if end is not None and round(end * rate) > last:
-            problems.append(
+            told.append(
                 f"{path} ends at {last / rate:.3f} s, before the end of the segment "
                 f"{utterance} at {end} s: correct the segments file"
             )
+            continue
         last = last if end is None else round(end * rate)
         found[utterance] = Span(
             recording, path, round(start * rate), last, rate, info.subtype
         )
-    if problems:
-        raise RecipeError(*limited(problems))
+    if told and problems is None:
+        raise RecipeError(*limited(told))
+    if problems is not None:
+        problems += told
     return found
 
 

@@ -38,6 +38,7 @@ def join(
     num_utts: float = math.inf,
     samples: float = math.inf,
     gap: int = 0,
+    problems: list[str] | None = None,
 ) -> list[Recording]:
     """Joins consecutive utterances of a group; the last recording of it has the rest.
 
@@ -48,9 +49,10 @@ def join(
         num_utts: a recording of so many utterances is complete.
         samples: a recording of so many samples or more is complete.
         gap: samples between utterances.
+        problems: as for `groups.groups`.
     """
     made = []
-    for group in groups.groups(data, pattern):
+    for group in groups.groups(data, pattern, problems):
         chunks = list(split(group.utterances, found, num_utts, samples, gap))
         for name, parts in zip(names(group.name, len(chunks)), chunks, strict=True):
             audio = [(start, found[utterance]) for utterance, start in parts.items()]

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def read(path: Path, faults: Faults | None = None) -> DataDir:
     return data if faults is None else without(data, faults)
 
 
-def without(data: DataDir, faults: Faults) -> DataDir:
+def without(data: DataDir, faults: Collection[str]) -> DataDir:
     """The utterances that have no fault, nor their recording."""
     segments = data.segments
     if segments is not None:
