@@ -203,8 +203,8 @@ from espnet_srupp.recipe import audio, sound
 # a suite in the background may have been started with it ignored
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def slow(path, samples, rate):
-    time.sleep(0.3)
     path.touch()
+    time.sleep(2)
 sound.save = slow
 audio.format_audio(Path("data/set"), Path("dump/set"), 16000, "flac", 2)
 """
