@@ -188,6 +188,8 @@ ARCHIVES = {kind: archive(kind) for kind in ("", "gz", "bz2", "xz", "zip")}
         max_size=4,
     ),
 )
+@example(kind="zip", edits=[(0.634765625, "flip", b"\x01")])  # encrypted
+@example(kind="zip", edits=[(0.640625, "flip", b"\x01")])  # of unknown compression
 @quick
 def test_archives(kind, edits):
     content = bytearray(ARCHIVES[kind])

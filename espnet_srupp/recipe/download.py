@@ -18,6 +18,8 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import full_disk_named, partial_name
 
 BLOCK = 1 << 18
+# a RuntimeError is what zipfile raises for an encrypted file or an unknown compression
+ZIP_ERRORS = (zipfile.BadZipFile, RuntimeError)
 TIMEOUT = 60  # seconds without a byte
 ATTEMPTS = 5  # in a row that bring nothing new
 
@@ -136,7 +138,7 @@ def unpack(archive: Path, target: Path) -> None:
                     pass
     except tarfile.FilterError as error:
         raise RecipeError(f"{archive} is not safe to unpack: {error}") from error
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error) as error:
+    except (tarfile.TarError, *ZIP_ERRORS, EOFError, zlib.error) as error:
         raise corrupt(archive, error) from error
     except (lzma.LZMAError, OSError) as error:
         # the decompressors of gz and bz2 raise an OSError without a number
