@@ -191,6 +191,7 @@ ARCHIVES = {kind: archive(kind) for kind in ("", "gz", "bz2", "xz", "zip")}
 @example(kind="zip", edits=[(0.634765625, "flip", b"\x01")])  # encrypted
 @example(kind="zip", edits=[(0.640625, "flip", b"\x01")])  # of unknown compression
 @example(kind="zip", edits=[(0.75, "flip", b"\x80")])  # a name that is not UTF-8
+@example(kind="zip", edits=[(0.92578125, "flip", b"\x00")])  # an empty name
 @quick
 def test_archives(kind, edits):
     content = bytearray(ARCHIVES[kind])

@@ -18,9 +18,9 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import full_disk_named, partial_name
 
 BLOCK = 1 << 18
-# zipfile raises a RuntimeError for an encrypted file or an unknown compression, and a
-# ValueError for a name that is not UTF-8
-ZIP_ERRORS = (zipfile.BadZipFile, RuntimeError, ValueError)
+# zipfile raises a RuntimeError for an encrypted file or an unknown compression, a
+# ValueError for a name that is not UTF-8, and an IndexError for an empty one
+ZIP_ERRORS = (zipfile.BadZipFile, RuntimeError, ValueError, LookupError)
 TIMEOUT = 60  # seconds without a byte
 ATTEMPTS = 5  # in a row that bring nothing new
 
