@@ -20,7 +20,7 @@ from espnet_srupp.recipe.files import full_disk_named, partial_name
 BLOCK = 1 << 18
 # zipfile raises a RuntimeError for an encrypted file or an unknown compression, a
 # ValueError for a name that is not UTF-8, and an IndexError for an empty one
-ZIP_ERRORS = (zipfile.BadZipFile, RuntimeError, ValueError, LookupError)
+ZIP_ERRORS = (RuntimeError, ValueError, LookupError)
 TIMEOUT = 60  # seconds without a byte
 ATTEMPTS = 5  # in a row that bring nothing new
 
@@ -123,9 +123,7 @@ def unpack(archive: Path, target: Path) -> None:
         )
     try:
         if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as file:
-                names = file.namelist()
-                extract(archive, names, str, lambda n: file.extract(n, target))
+            unzip(archive, target)
         else:
             with tarfile.open(archive) as file:
                 extract(
@@ -139,12 +137,21 @@ def unpack(archive: Path, target: Path) -> None:
                     pass
     except tarfile.FilterError as error:
         raise RecipeError(f"{archive} is not safe to unpack: {error}") from error
-    except (tarfile.TarError, *ZIP_ERRORS, EOFError, zlib.error) as error:
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error) as error:
         raise corrupt(archive, error) from error
     except (lzma.LZMAError, OSError) as error:
         # the decompressors of gz and bz2 raise an OSError without a number
         if isinstance(error, OSError) and error.errno is not None:
             raise
+        raise corrupt(archive, error) from error
+
+
+def unzip(archive: Path, target: Path) -> None:
+    try:
+        with zipfile.ZipFile(archive) as file:
+            names = file.namelist()
+            extract(archive, names, str, lambda name: file.extract(name, target))
+    except ZIP_ERRORS as error:
         raise corrupt(archive, error) from error
 
 
