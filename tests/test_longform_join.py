@@ -266,7 +266,11 @@ def two_missing(folder, data):
         (wider, ["1-20-0002 is PCM_24 at 1000 Hz"], ALL - {"1-20-0002"}),
         (
             two_bad,
-            ["(utterance 1-20-0000) has 2 channels", "(utterance 1-21-0004) is"],
+            [
+                "(utterance 1-20-0000) has 2 channels",
+                "(utterance 1-21-0004) is",
+                "0001 is not made, and 1-20-0000, 1-20-0001, 1-20-0002 are left out",
+            ],
             {"1-20-0003"},
         ),
         (

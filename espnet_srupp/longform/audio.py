@@ -87,6 +87,13 @@ def write_all(
     told = parallel_map(write, jobs, nj, "joining", "recordings")
     # a file of segments can be part of several recordings
     problems += dict.fromkeys(sentence for some in told for sentence in some)
+    bad = [r for r, some in zip(recordings, told, strict=True) if some]
+    problems += [
+        f"{r.name} is not made, and {shortened(list(r.parts))} left out: mend the "
+        "audio, or remove what is bad from the source"
+        for r in bad
+        if len(r.parts) > 1
+    ]
     return [r for r, some in zip(recordings, told, strict=True) if not some]
 
 
