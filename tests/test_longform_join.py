@@ -267,9 +267,9 @@ def two_missing(folder, data):
         (
             two_bad,
             [
+                "0001 is not made, and 1-20-0000, 1-20-0001, 1-20-0002 are left out",
                 "(utterance 1-20-0000) has 2 channels",
                 "(utterance 1-21-0004) is",
-                "0001 is not made, and 1-20-0000, 1-20-0001, 1-20-0002 are left out",
             ],
             {"1-20-0003"},
         ),

@@ -158,3 +158,15 @@ def test_sets_with_and_without_segments_are_not_put_together(tmp_path):
     write_set(tmp_path / "b", "2")
     with pytest.raises(RecipeError, match=r"segments.*--speed_perturb_factors"):
         datadir.combine([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
+
+
+def test_what_is_bad_is_not_put_together_and_strict_stops_at_it(tmp_path):
+    write_set(tmp_path / "a", *map(str, range(10)))
+    write_set(tmp_path / "b", "a")
+    text = tmp_path / "a/text"
+    text.write_text(text.read_text().replace("3 ", "3 \x00"))
+    datadir.combine([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
+    assert datadir.read(tmp_path / "c").text.keys() == set("012456789a")
+    with pytest.raises(RecipeError, match=r"3.*U\+0000"):
+        datadir.combine([tmp_path / "a", tmp_path / "b"], tmp_path / "d", strict=True)
+    assert not (tmp_path / "d").exists()

@@ -85,8 +85,6 @@ def write_all(
     folder.mkdir()
     jobs = [Job(r, folder / f"{r.name}.{form.suffix}", form) for r in recordings]
     told = parallel_map(write, jobs, nj, "joining", "recordings")
-    # a file of segments can be part of several recordings
-    problems += dict.fromkeys(sentence for some in told for sentence in some)
     bad = [r for r, some in zip(recordings, told, strict=True) if some]
     problems += [
         f"{r.name} is not made, and {shortened(list(r.parts))} left out: mend the "
@@ -94,6 +92,8 @@ def write_all(
         for r in bad
         if len(r.parts) > 1
     ]
+    # a file of segments can be part of several recordings
+    problems += dict.fromkeys(sentence for some in told for sentence in some)
     return [r for r, some in zip(recordings, told, strict=True) if not some]
 
 

@@ -94,14 +94,17 @@ def perturb(given: Options, names: Layout) -> Iterator[Step]:
     else:
         say("stage 2: no other speeds (--speed_perturb_factors)")
     if given.train_joined:
-        yield longform.joining(2, given, source, given.train_joined)
+        yield longform.joining(
+            2, given, source, given.train_joined, strict=given.strict
+        )
         sets = [target, longform.joined(source, given.train_joined)]
         yield Step(
             2,
             f"{sets[0]} and {sets[1]} together",
-            partial(datadir.combine, sets, DATA / names.train_set),
+            partial(datadir.combine, sets, DATA / names.train_set, given.strict),
             [DATA / names.train_set],
             [table for path in sets for table in tables(path)],
+            given.strictness,
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.faults import Faults, note
+from espnet_srupp.recipe.faults import Faults, note, settle
 from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.table import read_table, write_table
 
@@ -123,16 +123,21 @@ def write_files(data: DataDir, directory: Path, path: Path) -> None:
         write_table(rows, directory / "segments")
 
 
-def combine(sources: list[Path], target: Path) -> None:
+def combine(sources: list[Path], target: Path, strict: bool = False) -> None:
     """Writes several data directories as one.
 
+    Args:
+        sources: the data directories.
+        target: the one to make.
+        strict: stop at a line that is bad, instead of leaving its utterance out.
+
     Raises:
-        RecipeError: as for `read`, they share an id, or some have segments and others
-            have none.
+        RecipeError: too much of a source is bad, they share an id, or some have
+            segments and others have none.
     """
-    made = read(sources[0])
+    made = usable(sources[0], strict)
     for source in sources[1:]:
-        more = read(source)
+        more = usable(source, strict)
         if (more.segments is None) != (made.segments is None):
             raise RecipeError(
                 f"of {sources[0]} and {source} one has segments and the other has "
@@ -148,6 +153,14 @@ def combine(sources: list[Path], target: Path) -> None:
                 )
             mine |= others
     write(made, target)
+
+
+def usable(path: Path, strict: bool) -> DataDir:
+    """What is good of a data directory, if that is enough."""
+    faults: Faults = {}
+    data = read(path, faults)
+    settle(faults, len(data.text), path, strict)
+    return data
 
 
 def tables(path: Path) -> list[Path]:

@@ -6,6 +6,7 @@ Each piece is done by a command of espnet_srupp.longform, run as a program.
 import csv
 import re
 import shlex
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,12 +16,15 @@ from pathlib import Path
 from espnet_srupp.recipe import config, process
 from espnet_srupp.recipe.datadir import tables
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.faults import LIMIT, Faults
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.process import Job, Tail
 from espnet_srupp.recipe.stage import Step, say
+from espnet_srupp.recipe.table import read_table
 
-# what `transcribe`, `score` and `plot` leave
+# what `join`, `transcribe`, `score` and `plot` leave
+PROVENANCE = "provenance.csv"
 RESULTS = ("text", "longform.jsonl")
 SCORES = ("scores.md", "scores.json", "scores.csv", "differences.csv")
 UNITS = ("wer", "cer")
@@ -63,34 +67,62 @@ def joined(source: Path, number: int) -> Path:
     return source.with_name(f"{source.name}_long") / f"{number}x"
 
 
-def joining(number: int, options: Options, source: Path, utterances: int) -> Step:
+def joining(
+    number: int, options: Options, source: Path, utterances: int, strict: bool = True
+) -> Step:
     """The step of a stage that joins utterances of a data directory."""
     return Step(
         number,
         f"utterances of {source} joined by {utterances}",
-        partial(join, options, source, utterances),
+        partial(join, options, source, utterances, strict),
         [joined(source, utterances)],
         tables(source),
-        options.some("longform_join_args"),
+        options.some("longform_join_args") | ({} if strict else {"strict": strict}),
         audio=source / "wav.scp",
     )
 
 
-def join(options: Options, source: Path, number: int) -> None:
+def join(options: Options, source: Path, number: int, strict: bool = True) -> None:
     """Joins the utterances of a set.
 
+    Args:
+        options: of the recipe.
+        source: the set.
+        number: utterances each.
+        strict: stop at an utterance that cannot be joined, instead of leaving it out.
+
     Raises:
-        RecipeError: `join` failed, or no recording has so many utterances.
+        RecipeError: `join` failed, too much is bad, or no recording has so many
+            utterances.
     """
     target = joined(source, number)
+    provenance = target / PROVENANCE
+    if provenance.exists():
+        # of other utterances
+        shutil.rmtree(target)
     words = [
         *("join", str(source), str(target), "--num-utts", str(number)),
         *("--nj", str(options.nj), *shlex.split(options.longform_join_args)),
     ]
-    run(words, target.with_name(f"{target.name}.log"))
-    with open(target / "provenance.csv", encoding="utf-8", newline="") as file:
-        most = max(Counter(row["recording"] for row in csv.DictReader(file)).values())
-    if most < number:
+    log = target.with_name(f"{target.name}.log")
+    try:
+        run(words, log)
+    except RecipeError:
+        # with bad utterances it fails as well, once it has joined the others
+        if strict or not provenance.exists():
+            raise
+    with open(provenance, encoding="utf-8", newline="") as file:
+        utterances = Counter(row["recording"] for row in csv.DictReader(file))
+    faults: Faults = {}
+    total = len(read_table(source / "text", faults).keys() | faults.keys())
+    if (lost := total - utterances.total()) > LIMIT * total:
+        raise RecipeError(
+            f"{lost} of {total} utterances of {source} cannot be joined, more than a "
+            f"tenth: mend them (log: {log})"
+        )
+    if lost:
+        say(f"  {lost} of {total} utterances of {source} are not joined (log: {log})")
+    if (most := max(utterances.values())) < number:
         raise RecipeError(
             f"{source} has no {number} utterances that belong together, but {most}: "
             "leave that out of --longform, or join what does not belong together by "
