@@ -61,7 +61,9 @@ class Conv2dSubsampling(nn.Module):
         channels = 1
         layers = []
         for kernel, stride in CONVOLUTIONS[input_layer]:
-            layers += [nn.Conv2d(channels, output_size, kernel, stride), nn.ReLU()]
+            convolution = nn.Conv2d(channels, output_size, kernel, stride)
+            # the convolution's backward pass does without its output
+            layers += [convolution, nn.ReLU(inplace=True)]
             channels = output_size
         self.conv = nn.Sequential(*layers)
         self.linear = nn.Linear(output_size * width, output_size)
@@ -84,7 +86,11 @@ class Conv2dSubsampling(nn.Module):
         return torch.cat([self.subsample(tile) for tile in tiles], dim=1)
 
     def subsample(self, xs_pad: Tensor) -> Tensor:
-        x = self.conv(xs_pad[:, None])  # (B, C, T', F')
+        x = xs_pad[:, None]  # (B, 1, T, F)
+        if not torch.is_grad_enabled():
+            # channels last in memory: faster, but not for the backward pass
+            x = xs_pad[..., None].permute(0, 3, 1, 2)
+        x = self.conv(x)  # (B, C, T', F')
         return self.linear(x.transpose(1, 2).flatten(2))
 
     def tile_rows(self, xs_pad: Tensor) -> int:

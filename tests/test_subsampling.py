@@ -75,6 +75,15 @@ def test_output_equals_espnets(input_layer):
 
 
 @ALL
+def test_inference_gives_what_training_gives(input_layer):
+    module = Conv2dSubsampling(20, 8, input_layer).double()
+    xs_pad = torch.randn(2, 50, 20, dtype=torch.float64)
+    expected = module(xs_pad)
+    with torch.no_grad():
+        torch.testing.assert_close(module(xs_pad), expected)
+
+
+@ALL
 def test_frames_of_an_utterance_read_its_own_frames_alone(input_layer):
     module = Conv2dSubsampling(20, 2, input_layer)
     for n in range(shortest_input(input_layer), 40):

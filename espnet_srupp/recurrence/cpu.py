@@ -6,17 +6,14 @@ jobs write the same number, so results are bit-equal for any number of threads.
 kernels/README.md derives the backward pass.
 """
 
-import functools
 import itertools
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from . import loops
+from . import loops, team
 
 # most channels of a job: wide enough to walk whole memory pages, narrow enough for two
 # threads to share one long utterance
@@ -106,19 +103,8 @@ def _blocks(D: int, bidirectional: bool) -> np.ndarray:
     )
 
 
-@functools.cache
-def _pool(workers: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(workers, thread_name_prefix="srupp")
-
-
-# a forked child has the pool's object but not its threads
-os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
 def _run(loop: Callable, blocks: np.ndarray, B: int, *arrays: np.ndarray) -> None:
-    workers = max(1, min(torch.get_num_threads(), len(blocks) * B))
-    shares = [(blocks, share, workers, *arrays) for share in range(workers)]
-    waiting = [_pool(workers - 1).submit(loop, *share) for share in shares[1:]]
-    loop(*shares[0])
-    for future in waiting:
-        future.result()
+    def work(worker: int, workers: int) -> None:
+        loop(blocks, worker, workers, *arrays)
+
+    team.share(len(blocks) * B, work)

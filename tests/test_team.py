@@ -1,0 +1,73 @@
+"""Work is shared by the threads that torch's own loops run on."""
+
+import multiprocessing
+import threading
+
+import pytest
+import torch
+
+from espnet_srupp.recurrence import team
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def shares(jobs):
+    """What each worker was called with, and the threads they were."""
+    calls, threads = [], set()
+    meet = threading.Barrier(min(jobs, torch.get_num_threads()), timeout=60)
+
+    def work(*numbers):
+        meet.wait()
+        calls.append(numbers)
+        threads.add(threading.get_ident())
+
+    team.share(jobs, work)
+    return sorted(calls), threads
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 9])
+def test_workers_are_as_many_as_threads_or_jobs_and_work_at_once(jobs):
+    calls, threads = shares(jobs)
+    workers = min(jobs, 2)
+    assert calls == [(worker, workers) for worker in range(workers)]
+    assert len(threads) == workers and threading.get_ident() in threads
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_what_a_worker_raises_reaches_the_caller(failing):
+    def work(worker, workers):
+        if worker == failing:
+            raise KeyboardInterrupt(f"{worker} of {workers}")
+
+    with pytest.raises(KeyboardInterrupt, match=f"{failing} of 2"):
+        team.share(2, work)
+    assert shares(2)[0] == [(0, 2), (1, 2)]
+
+
+def test_without_openmp_the_caller_does_it_all(monkeypatch):
+    monkeypatch.setattr(team, "_openmp", lambda: None)
+    calls = []
+    team.share(9, lambda *numbers: calls.append(numbers))
+    assert calls == [(0, 1)]
+
+
+def child(queue):
+    team.share(9, lambda *numbers: queue.put(numbers))
+
+
+def test_a_forked_child_works_alone():
+    team.share(9, lambda *_: None)
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    process = context.Process(target=child, args=(queue,))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    assert queue.get() == (0, 1)
+    assert queue.empty()
