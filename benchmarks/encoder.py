@@ -5,7 +5,9 @@
 Each configuration is an ESPnet YAML (`encoder` and `encoder_conf` are read), and BASE
 the one that the ratios are to. Random features, 10 ms a frame; times are medians of
 alternating runs. Inference is of single utterances of each of --seconds, training of a
-batch of --batch with lengths spread evenly between the first and the last of --seconds.
+batch of --batch with lengths spread evenly between the first and the last of --seconds,
+or, with --lengths, of five batches of a corpus, from short utterances to long ones, of
+about as much audio each as --batch utterances have on average.
 """
 
 import argparse
@@ -63,6 +65,7 @@ def parse() -> argparse.Namespace:
     add("--train", action="store_true", help="forward, backward and AdamW's step")
     add("--seconds", type=float, nargs="+", help="default: 10 60 150; to train: 10 15")
     add("--batch", type=int, default=8, help="utterances to train on (default: 8)")
+    add("--lengths", type=Path, help="to train: utt2num_samples of a corpus, 16 kHz")
     add("--device", choices=("cpu", "cuda"), default="cpu")
     add("--dtype", choices=("float32", "bfloat16"), default="float32", help="autocast")
     add("--threads", type=int, default=2, help="on a CPU (default: 2)")
@@ -70,6 +73,8 @@ def parse() -> argparse.Namespace:
     add("--json", type=Path, help="file for the figures")
     add("--picture", type=Path, help="PNG file for bars of speed and memory")
     args = parser.parse_args()
+    if args.lengths and not args.train:
+        parser.error("--lengths is for --train")
     args.seconds = args.seconds or ([10, 15] if args.train else [10, 60, 150])
     return args
 
@@ -92,9 +97,25 @@ def cases(args: argparse.Namespace) -> dict[str, list[float]]:
     """The lengths in seconds of the utterances of each case, the longest first."""
     if not args.train:
         return {f"{s:g} s": [s] for s in args.seconds}
+    if args.lengths:
+        return batches(args.lengths, args.batch)
     low, high = args.seconds[0], args.seconds[-1]
     spread = torch.linspace(high, low, args.batch).tolist()
     return {f"{args.batch} x {low:g}-{high:g} s": spread}
+
+
+def batches(path: Path, size: int, count: int = 5) -> dict[str, list[float]]:
+    """Batches of like lengths, from the middle of each part of a corpus."""
+    lines = path.read_text("utf-8").splitlines()
+    seconds = sorted(int(line.split()[1]) / 16000 for line in lines)
+    found = {}
+    for part in range(count):
+        middle = (2 * part + 1) * len(seconds) // (2 * count)
+        number = max(1, round(size * statistics.mean(seconds) / seconds[middle]))
+        start = max(0, middle - number // 2)
+        batch = seconds[start : start + number][::-1]
+        found[f"{len(batch)} x {batch[-1]:.1f}-{batch[0]:.1f} s"] = batch
+    return found
 
 
 def compare(
