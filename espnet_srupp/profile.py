@@ -54,6 +54,22 @@ def build_encoder(config: dict) -> tuple[nn.Module, int]:
     return build("encoder", input_size=input_size), input_size
 
 
+def load(path: Path) -> dict:
+    """Reads a config.
+
+    Raises:
+        ValueError: it is no mapping, or has a date, a number or a tag that is none.
+        yaml.YAMLError: it is not YAML.
+    """
+    try:
+        config = yaml.safe_load(path.read_text("utf-8"))
+    except (LookupError, AttributeError, RecursionError) as error:
+        raise ValueError("it cannot be read as YAML: correct it") from error
+    if not isinstance(config, dict):
+        raise ValueError("it is not a list of 'key: value' lines: correct it")
+    return config
+
+
 def profile(encoder: nn.Module, input_size: int, frames: int) -> list[Part]:
     """Runs an encoder over `frames` frames of `input_size` features and counts.
 
@@ -142,9 +158,9 @@ def main() -> None:
     if not args.config.is_file():
         parser.error(f"there is no file {args.config}: check its path")
     try:
-        encoder, input_size = build_encoder(yaml.safe_load(args.config.read_text()))
+        encoder, input_size = build_encoder(load(args.config))
     except (TypeError, ValueError, TypeCheckError, yaml.YAMLError) as error:
-        parser.error(f"{args.config}: {error}")
+        parser.error(f"{args.config}: {' '.join(str(error).split())}")
     parts = profile(encoder, input_size, args.frames)
     print(f"{type(encoder).__name__}, {args.frames} frames of {input_size} features\n")
     print(table(parts))

@@ -128,6 +128,29 @@ def test_a_config_that_does_not_fit_is_named(
     assert str(config) in error and sentence in error
 
 
+@pytest.mark.parametrize(
+    "text, sentence",
+    [
+        (b"", "not a list of 'key: value' lines"),
+        (b"- srupp", "not a list of 'key: value' lines"),
+        (b"a: *x", "undefined alias 'x'"),
+        (b"a: !!python/name:os.system", "python/name"),
+        (b"a: !!bool x", "cannot be read as YAML"),
+        (b"a: 2001-99-99", "month must be in 1..12"),
+        (b"a: \xff", "can't decode byte 0xff"),
+    ],
+    ids=["empty", "list", "alias", "tag", "truth", "date", "bytes"],
+)
+def test_a_config_that_is_not_yaml_is_named(
+    text, sentence, config, monkeypatch, capsys
+):
+    config.write_bytes(text)
+    with pytest.raises(SystemExit):
+        run(monkeypatch, config)
+    *_, error = capsys.readouterr().err.splitlines()
+    assert str(config) in error and sentence in error
+
+
 def test_a_config_that_does_not_exist_is_named(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         run(monkeypatch, tmp_path / "no.yaml")
