@@ -30,8 +30,8 @@ setup(
         "typeguard",
     ],
     extras_require={
-        "cuda12": ["cupy-cuda12x"],
-        "cuda13": ["cupy-cuda13x"],
+        "cuda12": ["cupy-cuda12x>=14"],
+        "cuda13": ["cupy-cuda13x>=14"],
         "dask": ["dask-jobqueue", "distributed"],
         "recipes": [
             "editdistance",

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -293,6 +294,17 @@ def test_a_missing_cupy_is_named_with_its_remedy(version, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     message = rf"need CuPy; run pip install 'espnet_srupp\[{extra}\]'\.$"
     with pytest.raises(ImportError, match=message):
+        cuda._cupy()
+
+
+def test_an_old_cupy_is_named_with_its_remedy(monkeypatch):
+    class Stream:
+        """CuPy 13's: it can be made of a pointer, but not of torch's stream."""
+
+    old = SimpleNamespace(__version__="13.6.0", cuda=SimpleNamespace(Stream=Stream))
+    monkeypatch.setattr(torch.version, "cuda", "12.8")
+    monkeypatch.setitem(sys.modules, "cupy", old)
+    with pytest.raises(ImportError, match=r"CuPy 13\.6\.0 .* 'espnet_srupp\[cuda12\]'"):
         cuda._cupy()
 
 

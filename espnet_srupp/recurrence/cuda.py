@@ -186,12 +186,17 @@ def _cupy() -> ModuleType:
             "recurrence: this PyTorch is not built for CUDA; install one that is, or "
             'move the tensors to the CPU, or pass backend="reference".'
         )
+    extra = "cuda12" if int(torch.version.cuda.split(".")[0]) < 13 else "cuda13"
+    remedy = f"run pip install 'espnet_srupp[{extra}]'."
     try:
         import cupy
     except ImportError as error:
-        extra = "cuda12" if int(torch.version.cuda.split(".")[0]) < 13 else "cuda13"
         raise ImportError(
-            "recurrence: tensors on a GPU need CuPy; run "
-            f"pip install 'espnet_srupp[{extra}]'."
+            f"recurrence: tensors on a GPU need CuPy; {remedy}"
         ) from error
+    if not hasattr(cupy.cuda.Stream, "from_external"):
+        raise ImportError(
+            f"recurrence: CuPy {cupy.__version__} cannot take torch's stream, CuPy 14 "
+            f"can; {remedy}"
+        )
     return cupy
