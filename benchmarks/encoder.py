@@ -4,10 +4,10 @@
 
 Each configuration is an ESPnet YAML (`encoder` and `encoder_conf` are read), and BASE
 the one that the ratios are to. Random features, 10 ms a frame; times are medians of
-alternating runs. Inference is of single utterances of each of --seconds, training of a
-batch of --batch with lengths spread evenly between the first and the last of --seconds,
-or, with --lengths, of five batches of a corpus, from short utterances to long ones, of
-about as much audio each as --batch utterances have on average.
+alternating runs. Single utterances are of each of --seconds, a batch has lengths spread
+evenly between the first and the last of them; with --lengths there are five batches of
+a corpus, from short utterances to long ones, of about as much audio each as --batch
+utterances have on average.
 """
 
 import argparse
@@ -63,9 +63,9 @@ def parse() -> argparse.Namespace:
     add = parser.add_argument
     add("configs", metavar="CONFIG.yaml", nargs="+", type=Path)
     add("--train", action="store_true", help="forward, backward and AdamW's step")
-    add("--seconds", type=float, nargs="+", help="default: 10 60 150; to train: 10 15")
-    add("--batch", type=int, default=8, help="utterances to train on (default: 8)")
-    add("--lengths", type=Path, help="to train: utt2num_samples of a corpus, 16 kHz")
+    add("--seconds", type=float, nargs="+", help="default: 10 60 150; batches: 10 15")
+    add("--batch", type=int, help="utterances at once (default: 1; to train: 8)")
+    add("--lengths", type=Path, help="utt2num_samples of a corpus, 16 kHz")
     add("--device", choices=("cpu", "cuda"), default="cpu")
     add("--dtype", choices=("float32", "bfloat16"), default="float32", help="autocast")
     add("--threads", type=int, default=2, help="on a CPU (default: 2)")
@@ -73,9 +73,8 @@ def parse() -> argparse.Namespace:
     add("--json", type=Path, help="file for the figures")
     add("--picture", type=Path, help="PNG file for bars of speed and memory")
     args = parser.parse_args()
-    if args.lengths and not args.train:
-        parser.error("--lengths is for --train")
-    args.seconds = args.seconds or ([10, 15] if args.train else [10, 60, 150])
+    args.batch = args.batch or (8 if args.train else 1)
+    args.seconds = args.seconds or ([10, 60, 150] if args.batch == 1 else [10, 15])
     return args
 
 
@@ -95,10 +94,10 @@ def load(path: Path, train: bool, meter: Meter) -> dict:
 
 def cases(args: argparse.Namespace) -> dict[str, list[float]]:
     """The lengths in seconds of the utterances of each case, the longest first."""
-    if not args.train:
-        return {f"{s:g} s": [s] for s in args.seconds}
     if args.lengths:
         return batches(args.lengths, args.batch)
+    if args.batch == 1:
+        return {f"{s:g} s": [s] for s in args.seconds}
     low, high = args.seconds[0], args.seconds[-1]
     spread = torch.linspace(high, low, args.batch).tolist()
     return {f"{args.batch} x {low:g}-{high:g} s": spread}
