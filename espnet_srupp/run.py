@@ -44,6 +44,7 @@ try:
     import espnet_srupp.register  # noqa: F401
     from espnet_srupp.checkpoint import save_whole
     from espnet_srupp.compat import exists
+    from espnet_srupp.precision import mix_on_cpu
 except ImportError as error:
     if error.name != "espnet":
         raise
@@ -79,6 +80,8 @@ def main() -> Any:
             sys.exit("error: expected -m MODULE or SCRIPT.py (--help tells more).")
     if not hasattr(program, "main"):
         sys.exit(f"error: {program.__name__} has no main() to run: choose a program.")
+    if trainer := sys.modules.get("espnet2.train.trainer"):
+        mix_on_cpu(trainer)
     return program.main()
 
 

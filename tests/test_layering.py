@@ -17,6 +17,7 @@ LAYERS = {
     "encoder": 4,
     "register": 5,
     "checkpoint": 5,
+    "precision": 5,
     "inference": 6,
     "run": 6,
     "task": 6,

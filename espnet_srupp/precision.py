@@ -1,0 +1,42 @@
+"""ESPnet's `use_amp: true` on CPUs; of itself it knows GPUs only.
+
+There it asks for autocast of "cuda", which does nothing without a GPU, and for a
+gradient scaler that does nothing either, not even what ESPnet counts on: to leave out
+steps whose gradients are not finite. One of them would turn every parameter into NaN.
+"""
+
+import logging
+from types import ModuleType
+
+import torch
+
+
+def has_bfloat16() -> bool:
+    """Whether the CPU multiplies bfloat16; others imitate it, slower than float32."""
+    found = torch.cpu.get_capabilities()
+    return any(found.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+
+
+def mix_on_cpu(trainer: ModuleType) -> None:
+    """Makes `use_amp: true` mean bfloat16 on a CPU that has it, and float32 on others.
+
+    Args:
+        trainer: ESPnet's `espnet2.train.trainer`. It stays as it is where torch finds
+            a GPU.
+    """
+    if torch.cuda.is_available():
+        return
+    supported = has_bfloat16()
+
+    class CPUGradScaler(trainer.GradScaler):
+        def __init__(self) -> None:
+            torch.amp.GradScaler.__init__(self, "cpu")
+            numbers = "bfloat16" if supported else "float32, as it has no bfloat16"
+            logging.info(f"use_amp: this CPU computes in {numbers}")
+
+    def autocast(*device: object, enabled: bool | None = None) -> torch.autocast:
+        # up to 202511 ESPnet gives `enabled` alone, in its place
+        enabled = device[0] if enabled is None else enabled
+        return torch.autocast("cpu", torch.bfloat16, enabled=enabled and supported)
+
+    trainer.GradScaler, trainer.autocast = CPUGradScaler, autocast

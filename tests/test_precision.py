@@ -1,0 +1,104 @@
+"""`use_amp: true` on a CPU: bfloat16, and no step whose gradients are not finite."""
+
+from dataclasses import fields
+from importlib import import_module
+
+import pytest
+import torch
+from torch import nn
+
+from espnet_srupp import precision
+
+pytestmark = pytest.mark.skipif(
+    torch.cuda.is_available(), reason="ESPnet itself mixes where there is a GPU"
+)
+
+
+@pytest.fixture
+def trainer(monkeypatch):
+    """ESPnet's trainer, as `espnet_srupp.run` leaves it."""
+    module = import_module("espnet2.train.trainer")
+    for name in ("GradScaler", "autocast"):
+        monkeypatch.setattr(module, name, getattr(module, name))
+    return module
+
+
+class Model(nn.Module):
+    """One matrix; remembers of which type its products were."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.types = []
+
+    def forward(self, x, utt_id):
+        y = self.linear(x)
+        self.types.append(y.dtype)
+        loss = y.float().square().mean()
+        return loss, {"loss": loss.detach()}, torch.tensor(float(len(x)))
+
+
+def options(trainer, use_amp):
+    given = dict.fromkeys(field.name for field in fields(trainer.TrainerOptions))
+    given |= dict(ngpu=0, use_amp=use_amp, accum_grad=1, log_interval=1)
+    return trainer.TrainerOptions(**given | dict(grad_clip=5.0, grad_clip_type=2.0))
+
+
+def train(trainer, model, batches, use_amp=True):
+    """Steps of ESPnet's own loop; True where none had finite gradients."""
+    reporter = import_module("espnet2.train.reporter").Reporter()
+    reporter.set_epoch(1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with reporter.observe("train") as observed:
+        return trainer.Trainer.train_one_epoch(
+            model=model,
+            iterator=[(["a"], {"x": x}) for x in batches],
+            optimizers=[optimizer],
+            schedulers=[None],
+            scaler=trainer.GradScaler() if use_amp else None,
+            reporter=observed,
+            summary_writer=None,
+            options=options(trainer, use_amp),
+            distributed_option=trainer.DistributedOption(),
+        )
+
+
+@pytest.mark.parametrize("supported", [True, False])
+@pytest.mark.parametrize("use_amp", [True, False])
+def test_products_are_bfloat16_where_the_cpu_has_it(
+    trainer, monkeypatch, use_amp, supported
+):
+    monkeypatch.setattr(precision, "has_bfloat16", lambda: supported)
+    precision.mix_on_cpu(trainer)
+    model = Model()
+    train(trainer, model, [torch.randn(4, 8)], use_amp=use_amp)
+    mixed = use_amp and supported
+    assert model.types == [torch.bfloat16 if mixed else torch.float32]
+
+
+@pytest.mark.parametrize("supported", [True, False])
+@pytest.mark.parametrize("use_amp", [True, False])
+def test_a_step_without_finite_gradients_changes_nothing(
+    trainer, monkeypatch, use_amp, supported
+):
+    monkeypatch.setattr(precision, "has_bfloat16", lambda: supported)
+    precision.mix_on_cpu(trainer)
+    model = Model()
+    before = model.linear.weight.detach().clone()
+    assert train(trainer, model, [torch.full((4, 8), torch.nan)], use_amp)
+    assert model.linear.weight.equal(before)
+    assert not train(trainer, model, [torch.randn(4, 8)], use_amp)
+    assert model.linear.weight.isfinite().all()
+    assert not model.linear.weight.equal(before)
+
+
+def test_steps_in_float32_are_those_without_use_amp(trainer, monkeypatch):
+    monkeypatch.setattr(precision, "has_bfloat16", lambda: False)
+    precision.mix_on_cpu(trainer)
+    model, other = Model(), Model()
+    other.load_state_dict(model.state_dict())
+    batches = list(torch.randn(3, 4, 8))
+    train(trainer, model, batches, use_amp=True)
+    train(trainer, other, batches, use_amp=False)
+    # the scale of the loss is a power of two
+    assert model.linear.weight.equal(other.linear.weight)
