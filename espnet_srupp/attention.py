@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-# queries whose scores with all keys exist at once, so memory stays linear in time
-TILE = 1024
+# queries whose scores with all keys exist at once, so memory stays linear in time; on a
+# CPU so few that they stay in cache
+TILE, TILE_CPU = 1024, 256
 LARGE = 2.0**15  # half of what float16 holds
 
 
@@ -76,6 +77,11 @@ class SRUppAttention(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Maps frames (T, B, d), `lengths` (B,) of them real, to U (T, B, 3, d)."""
         T, B, D = x.shape
+        return self.output(self.dropout(self.attended(x, lengths))).view(T, B, 3, D)
+
+    def attended(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """What `output` makes U of: (T, B, d) -> (T, B, d')."""
+        T, _, _ = x.shape
         q = self.query(x)  # (T, B, d')
         if self.attention:
             keys = None
@@ -90,7 +96,7 @@ class SRUppAttention(nn.Module):
                 # where alpha is huge; the norm takes the scale away in any case
                 a = a.clamp(-LARGE, LARGE)
             q = q + a
-        return self.output(self.dropout(self.norm(q))).view(T, B, 3, D)
+        return self.norm(q)
 
     def split(self, y: Tensor) -> Tensor:
         """Views (T, B, d') as (B, heads, T, d'/heads)."""
@@ -116,20 +122,22 @@ def attend(
         keys = keys[:, None, None]  # (B, 1, 1, T)
     if fused(q, dropout_rate):
         return F.scaled_dot_product_attention(q, k, v, keys, dropout_rate)
-    if q.shape[2] <= TILE:
+    tile = TILE_CPU if q.is_cpu else TILE
+    if q.shape[2] <= tile:
         return attend_tile(q, k, v, keys, dropout_rate)
-    tiles = [attend_tile(y, k, v, keys, dropout_rate) for y in q.split(TILE, dim=2)]
+    tiles = [attend_tile(y, k, v, keys, dropout_rate) for y in q.split(tile, dim=2)]
     return torch.cat(tiles, dim=2)
 
 
 def fused(q: Tensor, dropout_rate: float) -> bool:
     """Whether SDPA, given a key mask, has a kernel that never builds the (T, T) scores.
 
-    Where it has none it builds them, and does not say so.
+    Where it has none it builds them, and does not say so. The CPU's for bfloat16 takes
+    two to three times as long as `attend_tile` with the same memory.
     """
     if q.is_cuda:
         return q.shape[-1] <= 256 and q.shape[-1] % 8 == 0
-    return dropout_rate == 0
+    return dropout_rate == 0 and q.dtype != torch.bfloat16
 
 
 def attend_tile(q, k, v, keys, dropout_rate) -> Tensor:

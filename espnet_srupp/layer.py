@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from espnet_srupp.attention import SRUppAttention
-from espnet_srupp.recurrence import recurrence
+from espnet_srupp.recurrence import recurrence, tiles
 
 # what the gates start from: remember, and let the highway carry the frames
 FORGET_BIAS = 1.0
@@ -68,6 +68,8 @@ class SRUppLayer(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Maps frames (T, B, d), `lengths` (B,) of them real, and the others to 0."""
+        if self.in_tiles(x):
+            return self.recur_in_tiles(x, lengths)
         u = self.attention(x, lengths)  # (T, B, 3, d)
         mask_c = None
         if self.training and self.dropout_rate > 0:
@@ -82,3 +84,15 @@ class SRUppLayer(nn.Module):
             mask_c=mask_c,
         )
         return h
+
+    def in_tiles(self, x: Tensor) -> bool:
+        """Whether U is made tile by tile: at inference, by a plain linear layer."""
+        output = self.attention.output
+        return type(output) is nn.Linear and not self.training and tiles.serves(x)
+
+    def recur_in_tiles(self, x: Tensor, lengths: Tensor | None) -> Tensor:
+        q = self.attention.attended(x, lengths)  # (T, B, d')
+        weight = self.attention.output.weight.to(q.dtype)
+        return tiles.project(
+            q, weight, x.to(q.dtype), self.v, self.b, lengths, self.bidirectional
+        )

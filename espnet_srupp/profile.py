@@ -85,7 +85,8 @@ def profile(encoder: nn.Module, input_size: int, frames: int) -> list[Part]:
             torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: sdpa_flops
         },
     )
-    with torch.no_grad(), counter:
+    # with gradients, as without them the layers merge their parts on a CPU
+    with counter:
         encoder.eval()(torch.zeros(1, frames, input_size), torch.tensor([frames]))
     root = type(encoder).__name__
     flops = {

@@ -20,7 +20,8 @@ def use(monkeypatch):
 
     def choose(path, tile=16):
         monkeypatch.setattr(attention, "fused", lambda *_: path == "sdpa")
-        monkeypatch.setattr(attention, "TILE", tile)
+        for name in ("TILE", "TILE_CPU"):
+            monkeypatch.setattr(attention, name, tile)
 
     return choose
 
@@ -101,7 +102,7 @@ class LargestTensor(TorchDispatchMode):
 @pytest.mark.parametrize("dropout_rate", [0.0, 0.1], ids=["no-dropout", "dropout"])
 @pytest.mark.parametrize("size", [16, 272, 416])
 def test_attend_never_holds_all_scores(size, dropout_rate, monkeypatch):
-    monkeypatch.setattr(attention, "TILE", 64)
+    monkeypatch.setattr(attention, "TILE_CPU", 64)
     T = 1500
     inputs = qkv(1, 1, T, size, torch.float32)
     with LargestTensor() as largest:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from . import loops, team
+from .arrays import empty, to_numpy, to_torch
 
 # most channels of a job: wide enough to walk whole memory pages, narrow enough for two
 # threads to share one long utterance
@@ -34,9 +35,10 @@ def forward(
     """(h, c_last, c), as `operator.recurrence_forward`."""
     T, B, D = x.shape
     arrays = _arrays(u, x, v, b, c0, lengths, mask_c)
-    out = _empty(v.dtype, (T, B, D), (B, D), (T if save_c else 0, B, D))
-    _run(loops.forward, _blocks(D, bidirectional), B, *arrays, *out)
-    h, c_last, c = map(torch.from_numpy, out)
+    out = empty(_frames(x, v), (T, B, D))
+    out += empty(v.dtype, (B, D), (T if save_c else 0, B, D))
+    _run(loops.forward, blocks(D, bidirectional), B, *arrays, *out)
+    h, c_last, c = map(to_torch, out)
     return h.to(x.dtype), c_last, c if save_c else c.view(0)
 
 
@@ -56,23 +58,19 @@ def backward(
     """(du, dx, dv, db, dc0), as `operator.recurrence_backward`."""
     T, B, D = x.shape
     arrays = _arrays(u, x, v, b, c0, lengths, mask_c)
-    grads = [_array(tensor, v.dtype) for tensor in (dh, dc_last, c)]
+    frames = _frames(x, v)
+    grads = to_numpy(dh, frames), to_numpy(dc_last, v.dtype), to_numpy(c, v.dtype)
     # dv and db are sums over time, one for each row of the batch
-    shapes = (T, B, 3, D), (T, B, D), (B, 2, D), (B, 2, D), (B, D)
-    out = _empty(v.dtype, *shapes)
-    _run(loops.backward, _blocks(D, bidirectional), B, *arrays, *grads, *out)
-    du, dx, dv, db, dc0 = map(torch.from_numpy, out)
+    out = empty(frames, (T, B, 3, D), (T, B, D))
+    out += empty(v.dtype, (B, 2, D), (B, 2, D), (B, D))
+    _run(loops.backward, blocks(D, bidirectional), B, *arrays, *grads, *out)
+    du, dx, dv, db, dc0 = map(to_torch, out)
     return du.to(u.dtype), dx.to(x.dtype), dv.sum(0), db.sum(0), dc0
 
 
-def _empty(dtype: torch.dtype, *shapes: tuple[int, ...]) -> list[np.ndarray]:
-    # numpy asks for huge pages, torch does not: page faults cost as much as the loops
-    name = str(dtype).removeprefix("torch.")
-    return [np.empty(shape, name) for shape in shapes]
-
-
-def _array(tensor: Tensor, dtype: torch.dtype) -> np.ndarray:
-    return tensor.detach().to(dtype).contiguous().numpy()
+def _frames(x: Tensor, v: Tensor) -> torch.dtype:
+    """The type of u, x and h in the loops, which have none for float16."""
+    return v.dtype if x.dtype == torch.float16 else x.dtype
 
 
 def _arrays(u, x, v, b, c0, lengths, mask_c) -> list[np.ndarray]:
@@ -84,11 +82,12 @@ def _arrays(u, x, v, b, c0, lengths, mask_c) -> list[np.ndarray]:
         raise ValueError(
             f"recurrence: lengths are {lengths.tolist()}, expected 0 to T = {T}."
         )
-    floats = [_array(tensor, v.dtype) for tensor in (u, x, v, b, c0, mask_c)]
-    return [*floats, _array(lengths, torch.int64)]
+    frames = [to_numpy(tensor, _frames(x, v)) for tensor in (u, x)]
+    floats = [to_numpy(tensor, v.dtype) for tensor in (v, b, c0, mask_c)]
+    return [*frames, *floats, to_numpy(lengths, torch.int64)]
 
 
-def _blocks(D: int, bidirectional: bool) -> np.ndarray:
+def blocks(D: int, bidirectional: bool) -> np.ndarray:
     """Rows of (first channel, end, backward in time or not)."""
     directions = 1 + bidirectional
     width = D // directions

@@ -5,14 +5,15 @@ loop only while it has few pairs of arrays to check for overlap, and only if the
 cut to one dimension at once: a[t, row, gate, s], as a[t, row, :, s][gate] may have any
 stride.
 
-Letters as in kernels/README.md; a `d` before a letter makes it a gradient; n channels
-are a block's.
+Letters as in kernels/README.md; a `d` before a letter makes it a gradient, a `w` names
+room for what bfloat16 widens to; n channels are a block's.
 """
 
 import numpy as np
 from numba import types
 from numba.extending import overload
 
+from .bfloat16 import place, read, write
 from .compiled import jit
 
 _TAYLOR = tuple(1 / k for k in range(13, 0, -1))
@@ -106,17 +107,47 @@ def forward(blocks, worker, workers, u, x, v, b, c0, mask, lengths, h, c_last, c
         length = lengths[row]
         state = c0[row, s].copy()
         f, r = np.empty_like(state), np.empty_like(state)
+        w, w_h = np.empty_like(state), np.empty_like(state)
         v0, v1, b0, b1, m = v[0, s], v[1, s], b[0, s], b[1, s], mask[row, s]
         for step in range(length):
             t = length - 1 - step if back else step
-            _gate(u[t, row, 0, s], v0, b0, state, f)
-            _gate(u[t, row, 1, s], v1, b1, state, r)
-            _state(u[t, row, 2, s], f, state)
-            _highway(x[t, row, s], r, state, m, h[t, row, s])
+            _gate(read(u[t, row, 0, s], w), v0, b0, state, f)
+            _gate(read(u[t, row, 1, s], w), v1, b1, state, r)
+            _state(read(u[t, row, 2, s], w), f, state)
+            h_t = place(h[t, row, s], w_h)
+            _highway(read(x[t, row, s], w), r, state, m, h_t)
+            write(h[t, row, s], h_t)
             if len(c):
                 _copy(state, c[t, row, s])
         _copy(state, c_last[row, s])
         _fill_padding(h[:, row, s], length)
+
+
+@jit
+def forward_tile(blocks, worker, workers, first, rows, u, x, v, b, lengths, h, state):
+    """Jobs as in `forward`, of u (frames, len(rows), 3, n) from frame `first` on.
+
+    u has the channels of these blocks only; `state` (B, D) goes on from tile to tile.
+    """
+    offset = blocks[0, 0]
+    for job in range(worker, len(blocks) * rows.size, workers):
+        k = job % rows.size
+        start, end, back = blocks[job // rows.size]
+        row, s, s_u = rows[k], slice(start, end), slice(start - offset, end - offset)
+        length = min(lengths[row] - first, len(u))
+        c = state[row, s]
+        f, r, mask = np.empty_like(c), np.empty_like(c), np.ones_like(c)
+        w, w_h = np.empty_like(c), np.empty_like(c)
+        v0, v1, b0, b1 = v[0, s], v[1, s], b[0, s], b[1, s]
+        for step in range(length):
+            i = length - 1 - step if back else step
+            t = first + i
+            _gate(read(u[i, k, 0, s_u], w), v0, b0, c, f)
+            _gate(read(u[i, k, 1, s_u], w), v1, b1, c, r)
+            _state(read(u[i, k, 2, s_u], w), f, c)
+            h_t = place(h[t, row, s], w_h)
+            _highway(read(x[t, row, s], w), r, c, mask, h_t)
+            write(h[t, row, s], h_t)
 
 
 @jit
@@ -203,6 +234,8 @@ def backward(
         length = lengths[row]
         dc = dc_last[row, s].copy()
         f, r = np.empty_like(dc), np.empty_like(dc)
+        w, w_dh, w_dx = np.empty_like(dc), np.empty_like(dc), np.empty_like(dc)
+        w_0, w_1, w_2 = np.empty_like(dc), np.empty_like(dc), np.empty_like(dc)
         v0, v1, b0, b1, m = v[0, s], v[1, s], b[0, s], b[1, s], mask[row, s]
         dv0, dv1, db0, db1 = dv[row, 0, s], dv[row, 1, s], db[row, 0, s], db[row, 1, s]
         dv[row, :, s] = 0
@@ -211,19 +244,25 @@ def backward(
             t = length - 1 - step if back else step
             earlier = t + 1 if back else t - 1
             before = c[earlier, row, s] if step else c0[row, s]
-            dh_t, du0, du1 = dh[t, row, s], du[t, row, 0, s], du[t, row, 1, s]
-            _gate(u[t, row, 0, s], v0, b0, before, f)
-            _gate(u[t, row, 1, s], v1, b1, before, r)
-            _grad_x(dh_t, r, dx[t, row, s])
-            _grad_reset(dh_t, x[t, row, s], r, c[t, row, s], m, du1)
+            dh_t, dx_t = read(dh[t, row, s], w_dh), place(dx[t, row, s], w_dx)
+            du0, du1 = place(du[t, row, 0, s], w_0), place(du[t, row, 1, s], w_1)
+            du2 = place(du[t, row, 2, s], w_2)
+            _gate(read(u[t, row, 0, s], w), v0, b0, before, f)
+            _gate(read(u[t, row, 1, s], w), v1, b1, before, r)
+            _grad_x(dh_t, r, dx_t)
+            _grad_reset(dh_t, read(x[t, row, s], w), r, c[t, row, s], m, du1)
             _grad_state(dh_t, r, m, dc)
-            _grad_candidate(dc, f, du[t, row, 2, s])
-            _grad_forget(dc, u[t, row, 2, s], f, before, du0)
+            _grad_candidate(dc, f, du2)
+            _grad_forget(dc, read(u[t, row, 2, s], w), f, before, du0)
             _grad_carry(f, du0, v0, du1, v1, dc)
             _add_product(du0, before, dv0)
             _add_product(du1, before, dv1)
             _add(du0, db0)
             _add(du1, db1)
+            write(dx[t, row, s], dx_t)
+            write(du[t, row, 0, s], du0)
+            write(du[t, row, 1, s], du1)
+            write(du[t, row, 2, s], du2)
         _copy(dc, dc0[row, s])
         _fill_padding(dx[:, row, s], length)
         for gate in range(3):

@@ -1,0 +1,97 @@
+"""The projection to U and the recurrence together, on a CPU without gradients.
+
+U is three times as large as the frames, and writing it to memory that is new in every
+layer takes long. Here it exists for a tile of time and one direction at once, in memory
+that stays in cache, and without the rows of the batch that have ended.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.profiler import record_function
+
+from . import team
+from .arrays import empty, to_numpy, to_torch
+from .operator import STATE
+
+# rows of a tile's U: enough for a matrix product to reach its speed
+ROWS = 512
+DTYPES = (torch.bfloat16, torch.float32, torch.float64)
+
+
+def serves(x: Tensor) -> bool:
+    """Whether `project` is for frames (T, B, D), being more than one tile."""
+    T, B, _ = x.shape
+    if torch.compiler.is_compiling() or torch.is_grad_enabled() or not x.is_cpu:
+        return False
+    mixed = torch.is_autocast_enabled("cpu")
+    dtype = torch.get_autocast_dtype("cpu") if mixed else x.dtype
+    return dtype in DTYPES and T * B > ROWS
+
+
+def project(
+    q: Tensor,
+    weight: Tensor,
+    x: Tensor,
+    v: Tensor,
+    b: Tensor,
+    lengths: Tensor | None,
+    bidirectional: bool,
+) -> Tensor:
+    """h of `recurrence(u, x, v, b, lengths=lengths, ...)` where u is q weight^T.
+
+    Args:
+        q: (T, B, d'), float32, float64 or bfloat16, as all but v and b.
+        weight: (3 D, d'), of the forget gate, the reset gate and the candidate.
+        x, v, b, lengths, bidirectional: as `recurrence` has them.
+
+    Returns:
+        (T, B, D), zero at padded frames.
+    """
+    T, B, D = x.shape
+    ways = 1 + bidirectional
+    weight = weight.view(3, ways, D // ways, -1).transpose(0, 1)
+    weight = weight.reshape(ways, 3 * D // ways, -1).transpose(1, 2)
+    lengths = torch.full((B,), T) if lengths is None else lengths
+    state = STATE[x.dtype]
+    (h,) = empty(x.dtype, (T, B, D))
+    fixed = [to_numpy(x, x.dtype), to_numpy(v, state), to_numpy(b, state)]
+    fixed += [to_numpy(lengths, torch.int64), h, np.zeros((B, D), fixed[1].dtype)]
+    frames = max(1, ROWS // B)
+    room = q.new_empty(frames * B, 3 * D // ways)
+    for way, start in _walk(T, frames, ways):
+        rows = (lengths > start).nonzero()[:, 0]
+        q_tile = q[start : start + frames, rows]  # (frames, rows, d')
+        u = room[: q_tile[..., 0].numel()]
+        torch.mm(q_tile.flatten(0, 1), weight[way], out=u)
+        _recur(way, start, rows, u.view(*q_tile.shape[:2], 3, D // ways), fixed)
+    h = to_torch(h)
+    for row, length in enumerate(lengths.tolist()):
+        h[length:, row] = 0
+    return h
+
+
+def _walk(T: int, frames: int, ways: int) -> Iterator[tuple[int, int]]:
+    """(direction, first frame) of each tile, in the order of the recurrence."""
+    starts = range(0, T, frames)
+    for way in range(ways):
+        for start in reversed(starts) if way else starts:
+            yield way, start
+
+
+def _recur(
+    way: int, start: int, rows: Tensor, u: Tensor, fixed: list[np.ndarray]
+) -> None:
+    from . import cpu, loops
+
+    blocks = cpu.blocks(fixed[0].shape[2], u.shape[3] < fixed[0].shape[2])
+    blocks = blocks[blocks[:, 2] == way]
+    arrays = to_numpy(rows, torch.int64), to_numpy(u, u.dtype), *fixed
+
+    def work(worker: int, workers: int) -> None:
+        loops.forward_tile(blocks, worker, workers, start, *arrays)
+
+    with record_function("espnet_srupp::recurrence_tile"):
+        team.share(len(blocks) * len(rows), work)

@@ -1,0 +1,136 @@
+"""The projection and the recurrence in tiles of time give what they give apart."""
+
+import pytest
+import torch
+from torch import nn
+
+from espnet_srupp.layer import SRUppLayer
+from espnet_srupp.recurrence import recurrence, tiles
+
+EXACT = {torch.float64: 1e-12, torch.float32: 1e-3, torch.bfloat16: 1e-2}
+# T, B, D, lengths
+SHAPES = [
+    (1, 1, 2, None),
+    (64, 3, 10, [64, 0, 1]),
+    (65, 1, 64, None),
+    (130, 2, 64, [1, 130]),
+    (200, 3, 6, [63, 128, 64]),
+    (100, 3, 64, [70, 65, 12]),
+    (70, 1, 2176, [69]),
+]
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    monkeypatch.setattr(tiles, "ROWS", 64)
+
+
+def problem(T, B, D, lengths, dtype):
+    generator = torch.Generator().manual_seed(T + D)
+    q, x = (
+        torch.randn(T, B, size, generator=generator, dtype=torch.float64).to(dtype)
+        for size in (5, D)
+    )
+    weight = torch.randn(3 * D, 5, generator=generator, dtype=torch.float64).to(dtype)
+    state = torch.float64 if dtype == torch.float64 else torch.float32
+    v, b = torch.randn(2, 2, D, generator=generator, dtype=torch.float64).to(state)
+    return q, weight, x, v, b, None if lengths is None else torch.tensor(lengths)
+
+
+@pytest.mark.parametrize("dtype", EXACT)
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_tiles_are_the_reference_on_the_whole(shape, bidirectional, dtype):
+    q, weight, x, v, b, lengths = problem(*shape, dtype)
+    u = (q @ weight.T).view(*x.shape[:2], 3, -1)
+    expected, _ = recurrence(
+        *(u, x, v, b),
+        lengths=lengths,
+        bidirectional=bidirectional,
+        backend="reference",
+    )
+    h = tiles.project(q, weight, x, v, b, lengths, bidirectional)
+    assert h.dtype == dtype
+    torch.testing.assert_close(h, expected, rtol=EXACT[dtype], atol=EXACT[dtype])
+
+
+def test_padding_is_zero_and_never_read():
+    q, weight, x, v, b, lengths = problem(100, 3, 64, [70, 0, 12], torch.float32)
+    for row, length in enumerate(lengths):
+        q[length:, row] = x[length:, row] = torch.nan
+    h = tiles.project(q, weight, x, v, b, lengths, True)
+    for row, length in enumerate(lengths):
+        assert h[:length, row].isfinite().all()
+        assert (h[length:, row] == 0).all()
+
+
+def test_any_number_of_threads_gives_the_same():
+    given = problem(300, 2, 256, [300, 77], torch.float32)
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append(tiles.project(*given, True))
+    finally:
+        torch.set_num_threads(before)
+    # a product may add in another order
+    torch.testing.assert_close(found[1], found[0])
+    torch.testing.assert_close(found[2], found[0])
+
+
+@pytest.fixture
+def layer():
+    layer = SRUppLayer(64, 8).eval()
+    nn.init.ones_(layer.attention.alpha)
+    return layer
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_a_layer_without_gradients_is_the_layer_with_them(layer, dtype):
+    x, lengths = torch.randn(100, 3, 64, dtype=dtype), torch.tensor([100, 0, 30])
+    layer = layer.to(dtype)
+    expected = layer(x, lengths)
+    with torch.no_grad():
+        assert tiles.serves(x)
+        torch.testing.assert_close(layer(x, lengths), expected)
+
+
+def test_a_layer_in_autocast_is_the_layer_with_gradients(layer):
+    x, lengths = torch.randn(100, 3, 64), torch.tensor([100, 0, 30])
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = layer(x, lengths)
+        with torch.no_grad():
+            h = layer(x, lengths)
+    assert h.dtype == torch.bfloat16
+    torch.testing.assert_close(h, expected)
+
+
+def test_tiles_are_for_more_than_one_of_them_without_gradients(layer):
+    x = torch.randn(65, 1, 64)
+    assert not tiles.serves(x)
+    with torch.no_grad():
+        assert tiles.serves(x)
+        assert not tiles.serves(x[:64])
+        assert not tiles.serves(x.half())
+        with torch.autocast("cpu", torch.float16):
+            assert not tiles.serves(x)
+
+
+def test_a_replaced_projection_is_run_itself(layer):
+    """Quantisation and adapters put another module where the linear layer was."""
+    x = torch.randn(100, 1, 64)
+    projection = layer.attention.output
+
+    class Adapted(nn.Linear):
+        def forward(self, q):
+            return 2 * projection(q)
+
+    with torch.no_grad():
+        plain = layer(x)
+        layer.attention.output = Adapted(8, 192, bias=False)
+        adapted = layer(x)
+        layer.attention.output = nn.Linear(8, 192, bias=False)
+        layer.attention.output.weight.copy_(2 * projection.weight)
+        torch.testing.assert_close(adapted, layer(x))
+    assert not adapted.allclose(plain)
