@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from espnet_srupp import run
@@ -47,11 +48,25 @@ def test_a_script_finds_its_neighbours(call, tmp_path):
     assert call(script) == "found\n"
 
 
-def test_the_exit_code_is_the_programs(tmp_path):
-    (tmp_path / "program_with_code.py").write_text("def main():\n    return 3\n")
-    words = [sys.executable, "-m", "espnet_srupp.run", "program_with_code.py"]
+def run_script(folder, text):
+    (folder / "program.py").write_text(text)
+    words = [sys.executable, "-m", "espnet_srupp.run", "program.py"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    assert subprocess.run(words, cwd=tmp_path, env=environment).returncode == 3
+    return subprocess.run(
+        words, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_the_exit_code_is_the_programs(tmp_path):
+    assert run_script(tmp_path, "def main():\n    return 3\n").returncode == 3
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="ESPnet's own is used on GPUs")
+def test_trainings_mix_precisions_on_a_cpu(tmp_path):
+    show = "print(trainer.GradScaler()._device, trainer.autocast.__module__)"
+    program = f"from espnet2.train import trainer\ndef main():\n    {show}\n"
+    found = run_script(tmp_path, program)
+    assert found.stdout.split() == ["cpu", "espnet_srupp.precision"]
 
 
 @pytest.mark.parametrize(
