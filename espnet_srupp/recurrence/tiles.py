@@ -24,7 +24,11 @@ DTYPES = (torch.bfloat16, torch.float32, torch.float64)
 def serves(x: Tensor) -> bool:
     """Whether `project` is for frames (T, B, D), being more than one tile."""
     T, B, _ = x.shape
-    if torch.compiler.is_compiling() or torch.is_grad_enabled() or not x.is_cpu:
+    if torch.is_grad_enabled() or not x.is_cpu:
+        return False
+    # who traces needs the operator, which is one node
+    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    if traced or type(x) is not Tensor:
         return False
     mixed = torch.is_autocast_enabled("cpu")
     dtype = torch.get_autocast_dtype("cpu") if mixed else x.dtype
@@ -50,6 +54,8 @@ def project(
     Returns:
         (T, B, D), zero at padded frames.
     """
+    from . import cpu
+
     T, B, D = x.shape
     ways = 1 + bidirectional
     weight = weight.view(3, ways, D // ways, -1).transpose(0, 1)
@@ -59,6 +65,7 @@ def project(
     (h,) = empty(x.dtype, (T, B, D))
     fixed = [to_numpy(x, x.dtype), to_numpy(v, state), to_numpy(b, state)]
     fixed += [to_numpy(lengths, torch.int64), h, np.zeros((B, D), fixed[1].dtype)]
+    blocks = cpu.blocks(D, bidirectional)
     frames = max(1, ROWS // B)
     room = q.new_empty(frames * B, 3 * D // ways)
     for way, start in _walk(T, frames, ways):
@@ -66,7 +73,8 @@ def project(
         q_tile = q[start : start + frames, rows]  # (frames, rows, d')
         u = room[: q_tile[..., 0].numel()]
         torch.mm(q_tile.flatten(0, 1), weight[way], out=u)
-        _recur(way, start, rows, u.view(*q_tile.shape[:2], 3, D // ways), fixed)
+        u = u.view(*q_tile.shape[:2], 3, D // ways)
+        _recur(blocks[blocks[:, 2] == way], start, rows, u, fixed)
     h = to_torch(h)
     for row, length in enumerate(lengths.tolist()):
         h[length:, row] = 0
@@ -82,16 +90,15 @@ def _walk(T: int, frames: int, ways: int) -> Iterator[tuple[int, int]]:
 
 
 def _recur(
-    way: int, start: int, rows: Tensor, u: Tensor, fixed: list[np.ndarray]
+    blocks: np.ndarray, start: int, rows: Tensor, u: Tensor, fixed: list[np.ndarray]
 ) -> None:
-    from . import cpu, loops
+    from . import loops
 
-    blocks = cpu.blocks(fixed[0].shape[2], u.shape[3] < fixed[0].shape[2])
-    blocks = blocks[blocks[:, 2] == way]
     arrays = to_numpy(rows, torch.int64), to_numpy(u, u.dtype), *fixed
 
     def work(worker: int, workers: int) -> None:
         loops.forward_tile(blocks, worker, workers, start, *arrays)
 
+    # for profilers, as the operator of the whole has a name
     with record_function("espnet_srupp::recurrence_tile"):
         team.share(len(blocks) * len(rows), work)
