@@ -34,10 +34,11 @@ def forward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(h, c_last, c), as `operator.recurrence_forward`."""
     T, B, D = x.shape
-    arrays = _arrays(u, x, v, b, c0, lengths, mask_c)
+    *arrays, c0, mask, lengths = _arrays(u, x, v, b, c0, lengths, mask_c)
     out = empty(_frames(x, v), (T, B, D))
-    out += empty(v.dtype, (B, D), (T if save_c else 0, B, D))
-    _run(loops.forward, blocks(D, bidirectional), B, *arrays, *out)
+    out += c0.copy(), *empty(v.dtype, (T if save_c else 0, B, D))
+    given = 0, np.arange(B), *arrays, mask, lengths, *out
+    run(loops.forward, blocks(D, bidirectional), B, *given)
     h, c_last, c = map(to_torch, out)
     return h.to(x.dtype), c_last, c if save_c else c.view(0)
 
@@ -63,7 +64,7 @@ def backward(
     # dv and db are sums over time, one for each row of the batch
     out = empty(frames, (T, B, 3, D), (T, B, D))
     out += empty(v.dtype, (B, 2, D), (B, 2, D), (B, D))
-    _run(loops.backward, blocks(D, bidirectional), B, *arrays, *grads, *out)
+    run(loops.backward, blocks(D, bidirectional), B, *arrays, *grads, *out)
     du, dx, dv, db, dc0 = map(to_torch, out)
     return du.to(u.dtype), dx.to(x.dtype), dv.sum(0), db.sum(0), dc0
 
@@ -102,8 +103,10 @@ def blocks(D: int, bidirectional: bool) -> np.ndarray:
     )
 
 
-def _run(loop: Callable, blocks: np.ndarray, B: int, *arrays: np.ndarray) -> None:
+def run(loop: Callable, blocks: np.ndarray, rows: int, *arrays: object) -> None:
+    """Runs one of `loops` over these blocks of so many rows of the batch."""
+
     def work(worker: int, workers: int) -> None:
         loop(blocks, worker, workers, *arrays)
 
-    team.share(len(blocks) * B, work)
+    team.share(len(blocks) * rows, work)

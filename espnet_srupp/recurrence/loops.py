@@ -97,37 +97,13 @@ def _fill_padding(target, length):
 
 
 @jit
-def forward(blocks, worker, workers, u, x, v, b, c0, mask, lengths, h, c_last, c):
-    """Jobs worker, worker + workers, ...: fills h, c_last and, unless empty, c."""
-    B = lengths.size
-    for job in range(worker, len(blocks) * B, workers):
-        row = job % B
-        start, end, back = blocks[job // B]
-        s = slice(start, end)
-        length = lengths[row]
-        state = c0[row, s].copy()
-        f, r = np.empty_like(state), np.empty_like(state)
-        w, w_h = np.empty_like(state), np.empty_like(state)
-        v0, v1, b0, b1, m = v[0, s], v[1, s], b[0, s], b[1, s], mask[row, s]
-        for step in range(length):
-            t = length - 1 - step if back else step
-            _gate(read(u[t, row, 0, s], w), v0, b0, state, f)
-            _gate(read(u[t, row, 1, s], w), v1, b1, state, r)
-            _state(read(u[t, row, 2, s], w), f, state)
-            h_t = place(h[t, row, s], w_h)
-            _highway(read(x[t, row, s], w), r, state, m, h_t)
-            write(h[t, row, s], h_t)
-            if len(c):
-                _copy(state, c[t, row, s])
-        _copy(state, c_last[row, s])
-        _fill_padding(h[:, row, s], length)
+def forward(
+    blocks, worker, workers, first, rows, u, x, v, b, mask, lengths, h, state, c
+):
+    """Jobs worker, worker + workers, ...: fills h and, unless empty, c.
 
-
-@jit
-def forward_tile(blocks, worker, workers, first, rows, u, x, v, b, lengths, h, state):
-    """Jobs as in `forward`, of u (frames, len(rows), 3, n) from frame `first` on.
-
-    u has the channels of these blocks only; `state` (B, D) goes on from tile to tile.
+    u (frames, len(rows), 3, n) begins with frame `first` and the first block's channel;
+    `state` (B, D) goes from the one before these frames to the one after them.
     """
     offset = blocks[0, 0]
     for job in range(worker, len(blocks) * rows.size, workers):
@@ -135,19 +111,22 @@ def forward_tile(blocks, worker, workers, first, rows, u, x, v, b, lengths, h, s
         start, end, back = blocks[job // rows.size]
         row, s, s_u = rows[k], slice(start, end), slice(start - offset, end - offset)
         length = min(lengths[row] - first, len(u))
-        c = state[row, s]
-        f, r, mask = np.empty_like(c), np.empty_like(c), np.ones_like(c)
-        w, w_h = np.empty_like(c), np.empty_like(c)
-        v0, v1, b0, b1 = v[0, s], v[1, s], b[0, s], b[1, s]
+        c_t = state[row, s]
+        f, r = np.empty_like(c_t), np.empty_like(c_t)
+        w, w_h = np.empty_like(c_t), np.empty_like(c_t)
+        v0, v1, b0, b1, m = v[0, s], v[1, s], b[0, s], b[1, s], mask[row, s]
         for step in range(length):
             i = length - 1 - step if back else step
             t = first + i
-            _gate(read(u[i, k, 0, s_u], w), v0, b0, c, f)
-            _gate(read(u[i, k, 1, s_u], w), v1, b1, c, r)
-            _state(read(u[i, k, 2, s_u], w), f, c)
+            _gate(read(u[i, k, 0, s_u], w), v0, b0, c_t, f)
+            _gate(read(u[i, k, 1, s_u], w), v1, b1, c_t, r)
+            _state(read(u[i, k, 2, s_u], w), f, c_t)
             h_t = place(h[t, row, s], w_h)
-            _highway(read(x[t, row, s], w), r, c, mask, h_t)
+            _highway(read(x[t, row, s], w), r, c_t, m, h_t)
             write(h[t, row, s], h_t)
+            if len(c):
+                _copy(c_t, c[t, row, s])
+        _fill_padding(h[first : first + len(u), row, s], length)
 
 
 @jit

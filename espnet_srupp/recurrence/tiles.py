@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 from torch.profiler import record_function
 
-from . import team
 from .arrays import empty, to_numpy, to_torch
 from .operator import STATE
 
@@ -54,18 +53,15 @@ def project(
     Returns:
         (T, B, D), zero at padded frames.
     """
-    from . import cpu
+    from . import cpu, loops
 
     T, B, D = x.shape
     ways = 1 + bidirectional
     weight = weight.view(3, ways, D // ways, -1).transpose(0, 1)
     weight = weight.reshape(ways, 3 * D // ways, -1).transpose(1, 2)
     lengths = torch.full((B,), T) if lengths is None else lengths
-    state = STATE[x.dtype]
-    (h,) = empty(x.dtype, (T, B, D))
-    fixed = [to_numpy(x, x.dtype), to_numpy(v, state), to_numpy(b, state)]
-    fixed += [to_numpy(lengths, torch.int64), h, np.zeros((B, D), fixed[1].dtype)]
     blocks = cpu.blocks(D, bidirectional)
+    fixed = _fixed(x, v, b, lengths)
     frames = max(1, ROWS // B)
     room = q.new_empty(frames * B, 3 * D // ways)
     for way, start in _walk(T, frames, ways):
@@ -74,11 +70,25 @@ def project(
         u = room[: q_tile[..., 0].numel()]
         torch.mm(q_tile.flatten(0, 1), weight[way], out=u)
         u = u.view(*q_tile.shape[:2], 3, D // ways)
-        _recur(blocks[blocks[:, 2] == way], start, rows, u, fixed)
-    h = to_torch(h)
+        given = start, to_numpy(rows, torch.int64), to_numpy(u, u.dtype), *fixed
+        # for profilers, as the operator of the whole has a name
+        with record_function("espnet_srupp::recurrence_tile"):
+            cpu.run(loops.forward, blocks[blocks[:, 2] == way], len(rows), *given)
+    h = to_torch(fixed[-3])
     for row, length in enumerate(lengths.tolist()):
         h[length:, row] = 0
     return h
+
+
+def _fixed(x: Tensor, v: Tensor, b: Tensor, lengths: Tensor) -> list[np.ndarray]:
+    """What tiles share: x, v, b, mask, lengths, h, the state, and no saved states."""
+    T, B, D = x.shape
+    dtype = STATE[x.dtype]
+    (h,) = empty(x.dtype, (T, B, D))
+    mask, state, c = empty(dtype, (B, D), (B, D), (0, B, D))
+    mask[:], state[:] = 1, 0
+    numbers = [to_numpy(x, x.dtype), to_numpy(v, dtype), to_numpy(b, dtype)]
+    return [*numbers, mask, to_numpy(lengths, torch.int64), h, state, c]
 
 
 def _walk(T: int, frames: int, ways: int) -> Iterator[tuple[int, int]]:
@@ -87,18 +97,3 @@ def _walk(T: int, frames: int, ways: int) -> Iterator[tuple[int, int]]:
     for way in range(ways):
         for start in reversed(starts) if way else starts:
             yield way, start
-
-
-def _recur(
-    blocks: np.ndarray, start: int, rows: Tensor, u: Tensor, fixed: list[np.ndarray]
-) -> None:
-    from . import loops
-
-    arrays = to_numpy(rows, torch.int64), to_numpy(u, u.dtype), *fixed
-
-    def work(worker: int, workers: int) -> None:
-        loops.forward_tile(blocks, worker, workers, start, *arrays)
-
-    # for profilers, as the operator of the whole has a name
-    with record_function("espnet_srupp::recurrence_tile"):
-        team.share(len(blocks) * len(rows), work)
