@@ -78,14 +78,24 @@ def _arrays(u, x, v, b, c0, lengths, mask_c) -> list[np.ndarray]:
     T, B, D = x.shape
     c0 = v.new_zeros(B, D) if c0 is None else c0
     mask_c = v.new_ones(B, D) if mask_c is None else mask_c
+    lengths = checked(lengths, T, B)
+    frames = [to_numpy(tensor, _frames(x, v)) for tensor in (u, x)]
+    floats = [to_numpy(tensor, v.dtype) for tensor in (v, b, c0, mask_c)]
+    return [*frames, *floats, to_numpy(lengths, torch.int64)]
+
+
+def checked(lengths: Tensor | None, T: int, B: int) -> Tensor:
+    """The frames of each row.
+
+    Raises:
+        ValueError: a length is not in [0, T].
+    """
     lengths = torch.full((B,), T) if lengths is None else lengths
     if B and (lengths.min() < 0 or lengths.max() > T):
         raise ValueError(
             f"recurrence: lengths are {lengths.tolist()}, expected 0 to T = {T}."
         )
-    frames = [to_numpy(tensor, _frames(x, v)) for tensor in (u, x)]
-    floats = [to_numpy(tensor, v.dtype) for tensor in (v, b, c0, mask_c)]
-    return [*frames, *floats, to_numpy(lengths, torch.int64)]
+    return lengths
 
 
 def blocks(D: int, bidirectional: bool) -> np.ndarray:

@@ -52,6 +52,9 @@ def project(
 
     Returns:
         (T, B, D), zero at padded frames.
+
+    Raises:
+        ValueError: a length is not in [0, T].
     """
     from . import cpu, loops
 
@@ -59,7 +62,7 @@ def project(
     ways = 1 + bidirectional
     weight = weight.view(3, ways, D // ways, -1).transpose(0, 1)
     weight = weight.reshape(ways, 3 * D // ways, -1).transpose(1, 2)
-    lengths = torch.full((B,), T) if lengths is None else lengths
+    lengths = cpu.checked(lengths, T, B)
     blocks = cpu.blocks(D, bidirectional)
     fixed = _fixed(x, v, b, lengths)
     frames = max(1, ROWS // B)
