@@ -72,7 +72,7 @@ demo: install
 	  -o -name attention.png | sort | sed 's/^/  /'
 
 test: install
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --max-worker-restart 0
 
 fuzz: install
 	@$(BIN)/python tests/test_fuzz.py 600

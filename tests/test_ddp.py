@@ -92,22 +92,28 @@ def train(rank, folder):
     meeting = f"file://{folder}/meeting"
     distributed.init_process_group("gloo", meeting, rank=rank, world_size=WORLD)
     for name, (encoder, seeds) in CASES.items():
-        model = build(encoder)
-        parallel = DistributedDataParallel(model)
-        # a parameter without a gradient makes the second step fail
-        for _ in range(2):
-            model.zero_grad()
-            mine = utterances()[rank::WORLD]
-            loss, weight = loss_and_weight(parallel, mine, seeds[rank])
-            # as ESPnet's trainer: DDP takes the mean of the processes' gradients
-            total = weight.clone()
-            distributed.all_reduce(total)
-            loss = loss * weight / total
-            (loss * WORLD).backward()
-        loss = loss.detach()
-        distributed.all_reduce(loss)
-        torch.save((loss, gradients(model)), folder / f"{name}.{rank}")
+        # DDP must be gone before the group: where it holds the group last, its end may
+        # wait, with Python's lock, for a thread that waits for that lock (PyTorch 2.11)
+        result = loss_and_gradients(rank, encoder, seeds[rank])
+        torch.save(result, folder / f"{name}.{rank}")
     distributed.destroy_process_group()
+
+
+def loss_and_gradients(rank, encoder, seed):
+    model = build(encoder)
+    parallel = DistributedDataParallel(model)
+    # a parameter without a gradient makes the second step fail
+    for _ in range(2):
+        model.zero_grad()
+        loss, weight = loss_and_weight(parallel, utterances()[rank::WORLD], seed)
+        # as ESPnet's trainer: DDP takes the mean of the processes' gradients
+        total = weight.clone()
+        distributed.all_reduce(total)
+        loss = loss * weight / total
+        (loss * WORLD).backward()
+    loss = loss.detach()
+    distributed.all_reduce(loss)
+    return loss, gradients(model)
 
 
 @pytest.fixture(scope="module")
