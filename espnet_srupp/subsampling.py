@@ -36,6 +36,14 @@ def shortest_input(input_layer: str | None) -> int:
     return n
 
 
+def computed_in(x: Tensor) -> torch.dtype:
+    """The type of products of x, which autocast chooses where it is on."""
+    device = x.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return x.dtype
+
+
 class Conv2dSubsampling(nn.Module):
     """Convolutions over time and frequency, then a linear layer.
 
@@ -87,8 +95,8 @@ class Conv2dSubsampling(nn.Module):
 
     def subsample(self, xs_pad: Tensor) -> Tensor:
         x = xs_pad[:, None]  # (B, 1, T, F)
-        if not torch.is_grad_enabled():
-            # channels last in memory: faster, but not for the backward pass
+        if not torch.is_grad_enabled() or computed_in(xs_pad).itemsize < 4:
+            # channels last in memory: faster, but for float32 with its backward pass
             x = xs_pad[..., None].permute(0, 3, 1, 2)
         x = self.conv(x)  # (B, C, T', F')
         return self.linear(x.transpose(1, 2).flatten(2))

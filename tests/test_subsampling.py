@@ -84,6 +84,21 @@ def test_inference_gives_what_training_gives(input_layer):
 
 
 @ALL
+def test_gradients_under_autocast_are_near_those_of_double_precision(input_layer):
+    module = Conv2dSubsampling(20, 8, input_layer)
+    xs_pad = torch.randn(2, 50, 20, requires_grad=True)
+    tensors = [xs_pad, *module.parameters()]
+    with torch.autocast("cpu", torch.bfloat16):
+        half = torch.autograd.grad(module(xs_pad).float().square().mean(), tensors)
+    module, xs_pad = module.double(), xs_pad.detach().double().requires_grad_()
+    tensors = [xs_pad, *module.parameters()]
+    exact = torch.autograd.grad(module(xs_pad).square().mean(), tensors)
+    for found, wanted in zip(half, exact, strict=True):
+        # a ReLU's input near 0 may change sides
+        assert (found.double() - wanted).norm() < 0.1 * wanted.norm()
+
+
+@ALL
 def test_frames_of_an_utterance_read_its_own_frames_alone(input_layer):
     module = Conv2dSubsampling(20, 2, input_layer)
     for n in range(shortest_input(input_layer), 40):
