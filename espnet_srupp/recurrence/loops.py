@@ -10,54 +10,11 @@ room for what bfloat16 widens to; n channels are a block's.
 """
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 
 from .bfloat16 import place, read, write
 from .compiled import jit
-
-_TAYLOR = tuple(1 / k for k in range(13, 0, -1))
-
-
-def _exp(a):
-    """exp(a), clamped to what a sigmoid can tell from 0 and 1; NaN stays NaN."""
-    raise NotImplementedError("compiled code only")
-
-
-@overload(_exp, inline="always")
-def _exp_of_type(a):
-    # comparisons, not min and max, which would turn NaN into a number;
-    # 2^k exp(r) with |r| <= log(2) / 2; adding 1.5 * 2^(mantissa bits) rounds k and
-    # leaves it in the low bits; Cephes' polynomial (float32), Taylor's (float64)
-    def exp32(a):
-        a = np.float32(-87) if a < np.float32(-87) else a  # noqa: FURB136
-        a = np.float32(88) if a > np.float32(88) else a  # noqa: FURB136
-        z = np.float32(a * np.float32(1.4426950408889634) + np.float32(12582912))
-        k = z - np.float32(12582912)
-        r = a - k * np.float32(0.693359375) - k * np.float32(-2.12194440e-4)
-        p = np.float32(1.9875691500e-4)
-        p = p * r + np.float32(1.3981999507e-3)
-        p = p * r + np.float32(8.3334519073e-3)
-        p = p * r + np.float32(4.1665795894e-2)
-        p = p * r + np.float32(1.6666665459e-1)
-        p = p * r + np.float32(5.0000001201e-1)
-        p = p * r * r + r + np.float32(1)
-        power = np.int32((z.view(np.int32) + np.int32(127)) << np.int32(23))
-        return p * power.view(np.float32)
-
-    def exp64(a):
-        a = -708.0 if a < -708.0 else a  # noqa: FURB136
-        a = 709.0 if a > 709.0 else a  # noqa: FURB136
-        z = np.float64(a * 1.4426950408889634 + 6755399441055744.0)
-        k = z - 6755399441055744.0
-        r = a - k * 6.93145751953125e-1 - k * 1.42860682030941723212e-6
-        p = 1.0
-        for inverse in _TAYLOR:
-            p = p * r * inverse + 1.0
-        power = np.int64((z.view(np.int64) + np.int64(1023)) << np.int64(52))
-        return p * power.view(np.float64)
-
-    return exp32 if a == types.float32 else exp64
+from .exponential import exp
+from .prefetch import fetch
 
 
 @jit
@@ -65,7 +22,7 @@ def _gate(u, v, b, c, f):
     """f = sigmoid(u + v c + b)"""
     one = f.dtype.type(1)
     for i in range(f.size):
-        f[i] = one / (one + _exp(-(u[i] + v[i] * c[i] + b[i])))
+        f[i] = one / (one + exp(-(u[i] + v[i] * c[i] + b[i])))
 
 
 @jit
@@ -118,6 +75,11 @@ def forward(
         for step in range(length):
             i = length - 1 - step if back else step
             t = first + i
+            if step + 1 < length:
+                ahead = i - 1 if back else i + 1
+                for gate in range(3):
+                    fetch(u[ahead, k, gate, s_u])
+                fetch(x[first + ahead, row, s])
             _gate(read(u[i, k, 0, s_u], w), v0, b0, c_t, f)
             _gate(read(u[i, k, 1, s_u], w), v1, b1, c_t, r)
             _state(read(u[i, k, 2, s_u], w), f, c_t)
@@ -223,6 +185,13 @@ def backward(
             t = length - 1 - step if back else step
             earlier = t + 1 if back else t - 1
             before = c[earlier, row, s] if step else c0[row, s]
+            if step:
+                for gate in range(3):
+                    fetch(u[earlier, row, gate, s])
+                fetch(x[earlier, row, s])
+                fetch(dh[earlier, row, s])
+            if step > 1:
+                fetch(c[2 * earlier - t, row, s])
             dh_t, dx_t = read(dh[t, row, s], w_dh), place(dx[t, row, s], w_dx)
             du0, du1 = place(du[t, row, 0, s], w_0), place(du[t, row, 1, s], w_1)
             du2 = place(du[t, row, 2, s], w_2)
