@@ -64,6 +64,17 @@ def test_what_is_compiled_is_kept(start, tmp_path):
     assert list(tmp_path.glob("cache/*/*.nbc"))
 
 
+def test_a_change_in_a_file_beside_it_compiles_anew(start, tmp_path):
+    text = DOUBLE.replace("2 * n", "twice(n)")
+    neighbour = "@jit\ndef twice(n):\n    return {} * n\n"
+    header = "from espnet_srupp.recurrence.compiled import jit\n\n"
+    outputs = []
+    for factor in (2, 3):
+        (tmp_path / "neighbour.py").write_text(header + neighbour.format(factor))
+        outputs.append(start("from neighbour import twice\n" + text).communicate()[0])
+    assert outputs == ["42\n", "63\n"]
+
+
 @pytest.mark.parametrize("fault", [UNWRITABLE, FULL], ids=["unwritable", "full"])
 def test_what_cannot_be_kept_is_compiled_each_time(start, tmp_path, fault):
     output, errors = start(fault + DOUBLE).communicate()

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from numba import njit
 from numba.core.caching import FunctionCache
@@ -13,7 +14,18 @@ FLAGS = {"contract", "nsz"}
 
 
 class Cache(FunctionCache):
-    """numba's own, but what cannot be kept is compiled again instead of an error."""
+    """numba's own, but what cannot be kept is compiled again instead of an error.
+
+    What is kept lasts until a file beside the function's changes; numba's own looks at
+    the function's alone, not at those of the functions that it calls.
+    """
+
+    def __init__(self, function: Callable):
+        super().__init__(function)
+        folder = Path(function.__code__.co_filename).parent
+        stats = {path.name: path.stat() for path in folder.glob("*.py")}
+        stamp = [(name, s.st_mtime_ns, s.st_size) for name, s in sorted(stats.items())]
+        self._cache_file._source_stamp = stamp
 
     # numba's place for errors that are not to stop the program; on Windows it has one
     @contextlib.contextmanager
