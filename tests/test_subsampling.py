@@ -86,7 +86,10 @@ def test_inference_gives_what_training_gives(input_layer):
 @ALL
 def test_gradients_under_autocast_are_near_those_of_double_precision(input_layer):
     module = Conv2dSubsampling(20, 8, input_layer)
-    xs_pad = torch.randn(2, 50, 20, requires_grad=True)
+    for parameter in module.conv.parameters():
+        # no ReLU's input near 0, where rounding would choose its side
+        parameter.data.abs_()
+    xs_pad = torch.rand(2, 50, 20, requires_grad=True)
     tensors = [xs_pad, *module.parameters()]
     with torch.autocast("cpu", torch.bfloat16):
         half = torch.autograd.grad(module(xs_pad).float().square().mean(), tensors)
@@ -94,8 +97,7 @@ def test_gradients_under_autocast_are_near_those_of_double_precision(input_layer
     tensors = [xs_pad, *module.parameters()]
     exact = torch.autograd.grad(module(xs_pad).square().mean(), tensors)
     for found, wanted in zip(half, exact, strict=True):
-        # a ReLU's input near 0 may change sides
-        assert (found.double() - wanted).norm() < 0.1 * wanted.norm()
+        assert (found.double() - wanted).norm() < 0.02 * wanted.norm()
 
 
 @ALL
