@@ -20,14 +20,19 @@ LARGE = 2.0**15  # half of what float16 holds
 class SRUppAttention(nn.Module):
     """U = LayerNorm(Q + alpha softmax(Q K^T / sqrt(d'/heads)) V) Wo^T.
 
-    Q = X Wq^T, K = Q Wk^T, V = Q Wv^T; alpha is learned and starts at 0, where this is
-    the projection of an SRU. Without attention there are no Wk, Wv and alpha.
+    Q = LayerNorm(X Wq^T), K = Q Wk^T, V = Q Wv^T; alpha is learned and starts at 0,
+    where this is the projection of an SRU. Without attention there are no Wk, Wv, alpha
+    and no norm of Q.
+
+    The papers have no norm of Q. The one before Wo takes Q's scale away, so that
+    nothing keeps it where the scores, which grow by its square, have useful gradients.
 
     Args:
         hidden_size: width d of the frames.
         attention_size: width d' of the queries, a multiple of `attention_heads`.
         attention_heads: number of heads.
         attention: False leaves the projection only.
+        query_norm: False leaves out the norm of Q, as in the papers.
         dropout_rate: on the projection, before Wo; 0 to 1.
         attention_dropout_rate: on the attention weights; 0 to 1.
 
@@ -41,6 +46,7 @@ class SRUppAttention(nn.Module):
         attention_size: int,
         attention_heads: int = 1,
         attention: bool = True,
+        query_norm: bool = True,
         dropout_rate: float = 0.0,
         attention_dropout_rate: float = 0.0,
     ):
@@ -54,6 +60,9 @@ class SRUppAttention(nn.Module):
         self.attention = attention
         self.attention_dropout_rate = attention_dropout_rate
         self.query = nn.Linear(hidden_size, attention_size, bias=False)
+        self.query_norm = nn.Identity()
+        if attention and query_norm:
+            self.query_norm = nn.LayerNorm(attention_size)
         if attention:
             self.key = nn.Linear(attention_size, attention_size, bias=False)
             self.value = nn.Linear(attention_size, attention_size, bias=False)
@@ -70,7 +79,9 @@ class SRUppAttention(nn.Module):
         for module in self.children():
             if isinstance(module, nn.Linear):
                 nn.init.kaiming_uniform_(module.weight, nonlinearity="linear")
-        self.norm.reset_parameters()
+        for module in self.children():
+            if isinstance(module, nn.LayerNorm):
+                module.reset_parameters()
         if self.attention:
             nn.init.zeros_(self.alpha)
 
@@ -82,7 +93,7 @@ class SRUppAttention(nn.Module):
     def attended(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """What `output` makes U of: (T, B, d) -> (T, B, d')."""
         T, _, _ = x.shape
-        q = self.query(x)  # (T, B, d')
+        q = self.queries(x)
         if self.attention:
             keys = None
             if lengths is not None:
@@ -97,6 +108,10 @@ class SRUppAttention(nn.Module):
                 a = a.clamp(-LARGE, LARGE)
             q = q + a
         return self.norm(q)
+
+    def queries(self, x: Tensor) -> Tensor:
+        """Q of the frames: (T, B, d) -> (T, B, d')."""
+        return self.query_norm(self.query(x))
 
     def split(self, y: Tensor) -> Tensor:
         """Views (T, B, d') as (B, heads, T, d'/heads)."""

@@ -32,6 +32,7 @@ class SRUppEncoder(AbsEncoder):
             "conv2d8", "linear", "embed" (token ids) or None (features as they are).
         padding_idx: token whose embedding stays zero, for `input_layer: embed`.
         attention_interval: layers k, 2k, ... have attention; 1 is every layer.
+        query_norm: a layer norm of the attentions' queries, which the papers do not have.
         interctc_layer_idx: layers (from 1) whose outputs are returned as well.
         interctc_use_conditioning: adds what the CTC makes of those to what follows.
         layer_drop_rate: probability that a training batch passes a layer by.
@@ -58,6 +59,7 @@ class SRUppEncoder(AbsEncoder):
         input_layer: str | None = "conv2d",
         padding_idx: int = -1,
         attention_interval: int = 1,
+        query_norm: bool = True,
         interctc_layer_idx: list[int] = [],  # noqa: B006
         interctc_use_conditioning: bool = False,
         layer_drop_rate: float = 0.0,
@@ -97,6 +99,7 @@ class SRUppEncoder(AbsEncoder):
                 attention_heads,
                 bidirectional,
                 (i + 1) % attention_interval == 0,
+                query_norm,
                 dropout_rate,
                 attention_dropout_rate,
             )

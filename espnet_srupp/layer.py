@@ -21,6 +21,7 @@ class SRUppLayer(nn.Module):
         attention_heads: number of heads.
         bidirectional: the second half of the channels runs backward in time.
         attention: False makes it an SRU with a projection.
+        query_norm: a layer norm of the queries, which the papers do not have.
         dropout_rate: on the projection, and of the state's channels (one mask for all
             frames); 0 to 1.
         attention_dropout_rate: on the attention weights; 0 to 1.
@@ -36,6 +37,7 @@ class SRUppLayer(nn.Module):
         attention_heads: int = 1,
         bidirectional: bool = True,
         attention: bool = True,
+        query_norm: bool = True,
         dropout_rate: float = 0.0,
         attention_dropout_rate: float = 0.0,
     ):
@@ -52,6 +54,7 @@ class SRUppLayer(nn.Module):
             attention_size,
             attention_heads,
             attention,
+            query_norm,
             dropout_rate,
             attention_dropout_rate,
         )

@@ -138,16 +138,19 @@ def test_dropout_keeps_the_mean(use):
     torch.testing.assert_close(mean, attend(q, k, v, None), rtol=0, atol=0.1)
 
 
+@pytest.mark.parametrize("query_norm", [True, False], ids=["norm", "papers"])
 @pytest.mark.parametrize("heads", [1, 2])
-def test_projection_follows_the_equations(heads):
+def test_projection_follows_the_equations(heads, query_norm):
     T, B, D, E = 11, 3, 10, 8
-    module = SRUppAttention(D, E, heads).double()
+    module = SRUppAttention(D, E, heads, query_norm=query_norm).double()
     module.alpha.data.fill_(0.7)
     x = torch.randn(T, B, D, dtype=torch.float64)
     lengths = torch.tensor([11, 4, 7])
     weights = [getattr(module, n).weight for n in ("query", "key", "value", "output")]
     wq, wk, wv, wo = weights
     q = x @ wq.T
+    if query_norm:
+        q = F.layer_norm(q, (E,))
     k, v = q @ wk.T, q @ wv.T
     a = torch.empty_like(q)
     for b, n in enumerate(lengths):
@@ -158,8 +161,25 @@ def test_projection_follows_the_equations(heads):
     torch.testing.assert_close(module(x, lengths), u.view(T, B, 3, D))
 
 
+def test_bfloat16_gives_the_gradients_of_float32_however_large_the_queries():
+    def gradients(dtype):
+        y = module(x.to(dtype))
+        return torch.autograd.grad((y * dy).sum(), module.parameters())
+
+    module = SRUppAttention(64, 32)
+    module.alpha.data.fill_(0.5)
+    module.query.weight.data *= 30
+    x, dy = torch.randn(50, 4, 64), torch.randn(50, 4, 3, 64)
+    expected = gradients(torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = gradients(torch.bfloat16)
+    names = [name for name, _ in module.named_parameters()]
+    for name, one, other in zip(names, found, expected, strict=True):
+        assert (one - other).norm() < 0.05 * other.norm(), name
+
+
 def test_alpha_of_zero_is_the_projection_alone():
-    module = SRUppAttention(10, 8)
+    module = SRUppAttention(10, 8, query_norm=False)
     projection = SRUppAttention(10, 8, attention=False)
     projection.load_state_dict(
         {k: v for k, v in module.state_dict().items() if k in projection.state_dict()}

@@ -293,6 +293,8 @@ def test_state_dict_has_the_same_keys_with_any_espnet():
         "encoders.1.b",
         "encoders.1.attention.alpha",
         "encoders.1.attention.query.weight",
+        "encoders.1.attention.query_norm.weight",
+        "encoders.1.attention.query_norm.bias",
         "encoders.1.attention.key.weight",
         "encoders.1.attention.value.weight",
         "encoders.1.attention.norm.weight",

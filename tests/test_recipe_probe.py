@@ -14,7 +14,7 @@ def test_recorded_weights_are_those_of_the_attention():
     with torch.no_grad():
         module.alpha.fill_(1)
         u = module(x)
-        q = module.query(x)
+        q = module.queries(x)
         a = found["a"] @ module.split(module.value(q))[0]  # (heads, T, d'/heads)
         q = q + a.transpose(0, 1).reshape(q.shape)
         expected = module.output(module.norm(q)).view(u.shape)

@@ -120,7 +120,7 @@ def recorder(found: dict[str, Tensor], name: str) -> Callable[..., None]:
     """A hook that keeps the weights (heads, T, T) of an SRU++ attention."""
 
     def hook(module: SRUppAttention, inputs: tuple) -> None:
-        q = module.query(inputs[0])  # (T, 1, d')
+        q = module.queries(inputs[0])  # (T, 1, d')
         q, k = module.split(q), module.split(module.key(q))
         scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
         found[name] = scores.softmax(-1)[0]
