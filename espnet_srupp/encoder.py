@@ -32,7 +32,7 @@ class SRUppEncoder(AbsEncoder):
             "conv2d8", "linear", "embed" (token ids) or None (features as they are).
         padding_idx: token whose embedding stays zero, for `input_layer: embed`.
         attention_interval: layers k, 2k, ... have attention; 1 is every layer.
-        query_norm: a layer norm of the attentions' queries, which the papers do not have.
+        query_norm: a layer norm of the attention's queries; the papers have none.
         interctc_layer_idx: layers (from 1) whose outputs are returned as well.
         interctc_use_conditioning: adds what the CTC makes of those to what follows.
         layer_drop_rate: probability that a training batch passes a layer by.
