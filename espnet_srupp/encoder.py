@@ -161,14 +161,14 @@ class SRUppEncoder(AbsEncoder):
         for i, layer in enumerate(self.encoders, start=1):
             xs = self.drop_layer(xs, self.run_layer(layer, xs, olens))
             if i in self.interctc_layer_idx:
-                out = self.project(xs)
+                out = self.project(xs, olens)
                 outs.append((i, out))
                 if self.interctc_use_conditioning:
                     xs = xs + self.condition(ctc.softmax(out))
             elif return_all_hs and not self.interctc_layer_idx:
-                outs.append(self.project(xs))
+                outs.append(self.project(xs, olens))
 
-        xs = self.project(xs)
+        xs = self.project(xs, olens)
         return ((xs, outs) if outs else xs), olens, None
 
     def embed_frames(self, xs_pad: Tensor, ilens: Tensor) -> tuple[Tensor, Tensor]:
@@ -213,9 +213,19 @@ class SRUppEncoder(AbsEncoder):
         drop = torch.rand((), device=x.device) < self.layer_drop_rate
         return torch.where(drop, x.to(h.dtype), h)
 
-    def project(self, xs: Tensor) -> Tensor:
-        """Normalises (T', B, d) and projects it to (B, T', output_size)."""
-        return self.output(self.after_norm(xs)).transpose(0, 1).contiguous()
+    def project(self, xs: Tensor, olens: Tensor) -> Tensor:
+        """Normalises (T', B, d) and projects it to (B, T', output_size).
+
+        Outside of training an utterance's last frame is repeated to the padded end:
+        ESPnet counts the CTC's errors there too, and repeated tokens as one.
+        """
+        xs = self.output(self.after_norm(xs)).transpose(0, 1)
+        if self.training:
+            return xs.contiguous()
+        B, T, _ = xs.shape
+        last = (olens - 1).clamp(min=0)[:, None]
+        frames = torch.arange(T, device=xs.device).minimum(last)  # (B, T')
+        return xs[torch.arange(B, device=xs.device)[:, None], frames]
 
     def condition(self, posteriors: Tensor) -> Tensor:
         """Maps a CTC's posteriors (B, T', vocabulary) back to (T', B, d)."""

@@ -8,6 +8,7 @@ import pytest
 import torch
 from data.small_encoder import SMALL, VARIANTS, build
 from espnet2.asr.ctc import CTC
+from espnet2.asr.espnet_model import ErrorCalculator
 from torch import nn
 
 from espnet_srupp.compat import TooShortUttError
@@ -176,6 +177,29 @@ def test_wider_padding_is_trimmed():
     xs_pad, ilens = torch.randn(2, 60, 20), torch.tensor([60, 41])
     wide = nn.functional.pad(xs_pad, (0, 0, 0, 40), value=math.nan)
     torch.testing.assert_close(encoder(wide, ilens), encoder(xs_pad, ilens))
+
+
+def test_espnet_counts_the_ctcs_errors_of_a_batch_as_of_its_utterances_alone():
+    tokens = ["<blank>", *"abcdef", "<sos/eos>"]
+    calculate = ErrorCalculator(tokens, " ", "<blank>")
+    encoder, _ = build()
+    ctc = nn.Linear(encoder.output_size(), len(tokens))
+    # a frame of zeros is an "a", and others are what their numbers say
+    for bias in (encoder.output.bias, ctc.bias):
+        nn.init.zeros_(bias)
+    ctc.bias.data[1] = 0.1
+    ctc.weight.data *= 10
+    xs_pad, ilens = torch.randn(3, 200, 20), torch.tensor([200, 97, 30])
+    ys_pad = torch.randint(1, 7, (3, 5))
+
+    @torch.no_grad()
+    def error(rows):
+        xs, _, _ = encoder.eval()(xs_pad[rows, : ilens[rows].max()], ilens[rows])
+        return calculate(ctc(xs).argmax(-1), ys_pad[rows], is_ctc=True)
+
+    alone = [error([row]) for row in range(3)]
+    assert min(alone) > 0
+    assert error([0, 1, 2]) == pytest.approx(sum(alone) / 3)
 
 
 def test_lengths_beyond_the_input_are_refused():
