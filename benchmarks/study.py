@@ -122,13 +122,16 @@ def spread(values: list[float | None], form: str) -> str:
 
 
 def curves(study: dict[str, list[Run]]) -> Figure:
-    """CTC error and accuracy on the validation set by epoch, a line for each seed."""
+    """CTC loss and accuracy on the validation set by epoch, a line for each seed.
+
+    Not the CTC's error: ESPnet's counts padded frames, and only SRU++ makes up for it.
+    """
     figure = Figure(figsize=(10, 3.8), layout="constrained")
     panels = figure.subplots(1, 2)
     for axes, key, title in zip(
         panels,
-        ("cer_ctc", "acc"),
-        ("error of CTC (valid, greedy)", "accuracy of the decoder (valid)"),
+        ("loss_ctc", "acc"),
+        ("loss of the CTC (valid)", "accuracy of the decoder (valid)"),
         strict=True,
     ):
         for number, (name, runs) in enumerate(study.items()):
