@@ -79,8 +79,7 @@ class SRUppAttention(nn.Module):
         for module in self.children():
             if isinstance(module, nn.Linear):
                 nn.init.kaiming_uniform_(module.weight, nonlinearity="linear")
-        for module in self.children():
-            if isinstance(module, nn.LayerNorm):
+            elif isinstance(module, nn.LayerNorm):
                 module.reset_parameters()
         if self.attention:
             nn.init.zeros_(self.alpha)

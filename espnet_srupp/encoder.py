@@ -143,9 +143,10 @@ class SRUppEncoder(AbsEncoder):
             return_all_hs: also return the output after each layer.
 
         Returns:
-            xs: (B, max(olens), output_size); with intermediate outputs a pair of it and
-                their list: [(layer, output), ...], or [output, ...] of all layers for
-                `return_all_hs`.
+            xs: (B, max(olens), output_size), padded by anything in training and by each
+                utterance's last frame otherwise; with intermediate outputs a pair of it
+                and their list: [(layer, output), ...], or [output, ...] of all layers
+                for `return_all_hs`.
             olens: (B,), frames left of each utterance; 0 for one too short.
             None: there is no state to carry.
 
