@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from espnet_srupp.attention import SRUppAttention
+from espnet_srupp.recipe import probe
 from espnet_srupp.task import ASRTask
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -32,7 +33,8 @@ BATCH = 20
 
 def main() -> None:
     args = parse()
-    report = describe("espnet", "torch") | {"batches": args.batches, "models": {}}
+    report = {"command": " ".join(sys.argv), **describe("espnet", "torch")}
+    report |= {"batches": args.batches, "models": {}}
     for exp in args.exp:
         report["models"][exp.name] = found = measure(exp, args.model, args.batches)
         print(f"{exp}: gradients of {args.batches} batches of {BATCH} utterances")
@@ -94,18 +96,14 @@ def attends(module: nn.Module) -> bool:
 
 
 def watch(module: SRUppAttention) -> list[float]:
-    """A list that will begin with the scores' deviation in the first batch."""
+    """A list that will hold the scores' deviation in the first utterance."""
     found: list[float] = []
 
     @torch.no_grad()
     def hook(module: SRUppAttention, inputs: tuple) -> None:
         x, lengths = inputs
-        q = module.queries(x.float())
-        q, k = module.split(q), module.split(module.key(q))
-        # of the first utterance; the others may be padded
-        n = int(lengths[0])
-        scores = q[0, :, :n] @ k[0, :, :n].mT / q.shape[-1] ** 0.5
-        found.append(scores.std().item())
+        if not found:
+            found.append(probe.scores(module, x[: lengths[0], :1]).std().item())
 
     module.register_forward_pre_hook(hook)
     return found

@@ -218,8 +218,12 @@ def test_an4_compares_encoders_of_one_size_each_at_its_own_learning_rate():
     sizes = [count_parameters(build(path).encoder) for path in (ours, theirs)]
     assert sizes[0] == pytest.approx(sizes[1], rel=0.02)
     assert differing(ours, theirs) <= ENCODER | {"optim_conf"}
-    decay = [read(str(path))["optim_conf.weight_decay"] for path in (ours, theirs)]
-    assert decay[0] == decay[1]
+    settings = [read(str(path)) for path in (ours, theirs)]
+    rates = [each.pop("optim_conf.lr") for each in settings]
+    assert rates[0] != rates[1]
+    for key in settings[0] | settings[1]:
+        if key.startswith("optim_conf"):
+            assert settings[0].get(key) == settings[1].get(key), key
 
 
 @OF_PAPER

@@ -120,12 +120,16 @@ def recorder(found: dict[str, Tensor], name: str) -> Callable[..., None]:
     """A hook that keeps the weights (heads, T, T) of an SRU++ attention."""
 
     def hook(module: SRUppAttention, inputs: tuple) -> None:
-        q = module.queries(inputs[0])  # (T, 1, d')
-        q, k = module.split(q), module.split(module.key(q))
-        scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
-        found[name] = scores.softmax(-1)[0]
+        found[name] = scores(module, inputs[0]).softmax(-1)[0]
 
     return hook
+
+
+def scores(module: SRUppAttention, x: Tensor) -> Tensor:
+    """What the softmax is taken of: frames (T, B, d) -> (B, heads, T, T)."""
+    q = module.queries(x)  # (T, B, d')
+    q, k = module.split(q), module.split(module.key(q))
+    return q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
 
 
 def order(name: str) -> list[int]:
