@@ -33,7 +33,10 @@ BATCH = 20
 
 def main() -> None:
     args = parse()
-    report = {"command": " ".join(sys.argv), **describe("espnet", "torch")}
+    report = {
+        "command": " ".join(["python3", *sys.argv]),
+        **describe("espnet", "torch"),
+    }
     report |= {"batches": args.batches, "models": {}}
     for exp in args.exp:
         report["models"][exp.name] = found = measure(exp, args.model, args.batches)

@@ -164,18 +164,19 @@ def test_projection_follows_the_equations(heads, query_norm):
 def test_bfloat16_gives_the_gradients_of_float32_however_large_the_queries():
     def gradients(dtype):
         y = module(x.to(dtype))
-        return torch.autograd.grad((y * dy).sum(), module.parameters())
+        return torch.autograd.grad((y * dy).sum(), matrices)
 
     module = SRUppAttention(64, 32)
+    # not alpha, whose gradient is a sum that may be near 0
+    matrices = [p for p in module.parameters() if p.dim() == 2]
     module.alpha.data.fill_(0.5)
     module.query.weight.data *= 30
     x, dy = torch.randn(50, 4, 64), torch.randn(50, 4, 3, 64)
     expected = gradients(torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         found = gradients(torch.bfloat16)
-    names = [name for name, _ in module.named_parameters()]
-    for name, one, other in zip(names, found, expected, strict=True):
-        assert (one - other).norm() < 0.05 * other.norm(), name
+    for one, other in zip(found, expected, strict=True):
+        assert (one - other).norm() < 0.02 * other.norm()
 
 
 def test_alpha_of_zero_is_the_projection_alone():
