@@ -22,12 +22,13 @@ from espnet_srupp.profile import build_encoder, count_parameters, profile
 from espnet_srupp.recipe import alphas, epochs, results
 from espnet_srupp.recipe.epochs import Epoch
 
-FRAMES = 1000
+# of 10 s at 16 kHz
+SAMPLES = 160000
 
 
 @dataclass(frozen=True)
 class Run:
-    """One experiment: its epochs, alphas by epoch, and WER of each decoded set."""
+    """One experiment: its epochs, alphas by epoch, and WER of each set as decoded."""
 
     epochs: list[Epoch]
     alphas: dict[int, list[float]]
@@ -65,8 +66,14 @@ def read(exp: Path) -> Run:
     if not trained:
         raise SystemExit(f"error: {exp} has no finished epoch: train it first.")
     found = results.found(exp, "wer")
-    rates = {path.parents[1].name: error_rate(path) for path in found}
+    rates = {decoded(exp, path): error_rate(path) for path in found}
     return Run(trained, alphas.read(exp), rates)
+
+
+def decoded(exp: Path, path: Path) -> str:
+    """The set and how it was decoded, as in `test, decode_asr_ctc_weight0.5`."""
+    decoding, _, _ = path.relative_to(exp).parts[0].partition("_asr_model_")
+    return f"{path.parents[1].name}, {decoding}"
 
 
 def error_rate(path: Path) -> float:
@@ -79,7 +86,8 @@ def size(exp: Path) -> tuple[float, float]:
     """Millions of parameters of the encoder, and GFLOPs for 10 s."""
     config = yaml.safe_load((exp / "config.yaml").read_text())
     encoder, input_size = build_encoder(config)
-    flops = profile(encoder, input_size, FRAMES)[0].flops
+    frames = SAMPLES // config["frontend_conf"]["hop_length"]
+    flops = profile(encoder, input_size, frames)[0].flops
     return count_parameters(encoder) / 1e6, flops / 1e9
 
 
