@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from espnet_srupp.recurrence import recurrence
-from espnet_srupp.recurrence.bfloat16 import _round, _widen
+from espnet_srupp.recurrence.bfloat16 import put, widen
+from espnet_srupp.recurrence.compiled import jit
 
 SHAPES = [(1, 1, 2, [1]), (63, 3, 64, [63, 0, 1]), (20, 2, 6, [20, 7])]
 
@@ -38,10 +39,22 @@ def test_results_are_those_of_float32_rounded_bit_by_bit(shape, bidirectional, m
         assert half.equal(whole.to(half.dtype)), name
 
 
+@jit
+def widen_all(bits, values):
+    for i in range(bits.size):
+        values[i] = widen(bits[i])
+
+
+@jit
+def put_all(values, bits):
+    for i in range(bits.size):
+        put(bits, i, values[i])
+
+
 def test_all_bits_survive_and_numbers_round_as_torch_rounds():
     bits = np.arange(2**16, dtype=np.uint16)
     values = np.empty(2**16, np.float32)
-    _widen(bits, values)
+    widen_all(bits, values)
     exact = torch.from_numpy(bits).view(torch.bfloat16)
     number = ~exact.isnan()
     assert torch.from_numpy(values)[number].equal(exact.float()[number])
@@ -49,7 +62,7 @@ def test_all_bits_survive_and_numbers_round_as_torch_rounds():
     for offset in (0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF):
         wide = (bits.astype(np.uint32) << 16 | offset).view(np.float32)
         rounded = np.empty_like(bits)
-        _round(wide, rounded)
+        put_all(wide, rounded)
         found = torch.from_numpy(rounded).view(torch.bfloat16)
         expected = torch.from_numpy(wide).bfloat16()
         assert found.isnan().equal(expected.isnan())

@@ -16,10 +16,6 @@ from torch import Tensor
 from . import loops, team
 from .arrays import empty, to_numpy, to_torch
 
-# most channels of a job: wide enough to walk whole memory pages, narrow enough for two
-# threads to share one long utterance
-BLOCK = 1024
-
 
 def forward(
     u: Tensor,
@@ -38,7 +34,7 @@ def forward(
     out = empty(_frames(x, v), (T, B, D))
     out += c0.copy(), *empty(v.dtype, (T if save_c else 0, B, D))
     given = 0, np.arange(B), *arrays, mask, lengths, *out
-    run(loops.forward, blocks(D, bidirectional), B, *given)
+    run(loops.forward, v.dtype, blocks(D, bidirectional), B, *given)
     h, c_last, c = map(to_torch, out)
     return h.to(x.dtype), c_last, c if save_c else c.view(0)
 
@@ -64,7 +60,8 @@ def backward(
     # dv and db are sums over time, one for each row of the batch
     out = empty(frames, (T, B, 3, D), (T, B, D))
     out += empty(v.dtype, (B, 2, D), (B, 2, D), (B, D))
-    run(loops.backward, blocks(D, bidirectional), B, *arrays, *grads, *out)
+    given = *arrays, *grads, *out
+    run(loops.backward, v.dtype, blocks(D, bidirectional), B, *given)
     du, dx, dv, db, dc0 = map(to_torch, out)
     return du.to(u.dtype), dx.to(x.dtype), dv.sum(0), db.sum(0), dc0
 
@@ -102,7 +99,7 @@ def blocks(D: int, bidirectional: bool) -> np.ndarray:
     """Rows of (first channel, end, backward in time or not)."""
     directions = 1 + bidirectional
     width = D // directions
-    count = -(-width // BLOCK)
+    count = -(-width // loops.BLOCK)
     edges = [width * i // count for i in range(count + 1)]
     return np.array(
         [
@@ -113,10 +110,13 @@ def blocks(D: int, bidirectional: bool) -> np.ndarray:
     )
 
 
-def run(loop: Callable, blocks: np.ndarray, rows: int, *arrays: object) -> None:
-    """Runs one of `loops` over these blocks of so many rows of the batch."""
+def run(
+    loop: Callable, dtype: torch.dtype, blocks: np.ndarray, rows: int, *arrays: object
+) -> None:
+    """Runs one of `loops`, with states of this type, over blocks of so many rows."""
 
     def work(worker: int, workers: int) -> None:
-        loop(blocks, worker, workers, *arrays)
+        (w,) = empty(dtype, (loops.SIZE,))
+        loop(w, blocks, worker, workers, *arrays)
 
     team.share(len(blocks) * rows, work)

@@ -76,7 +76,8 @@ def project(
         given = start, to_numpy(rows, torch.int64), to_numpy(u, u.dtype), *fixed
         # for profilers, as the operator of the whole has a name
         with record_function("espnet_srupp::recurrence_tile"):
-            cpu.run(loops.forward, blocks[blocks[:, 2] == way], len(rows), *given)
+            jobs = blocks[blocks[:, 2] == way], len(rows)
+            cpu.run(loops.forward, STATE[x.dtype], *jobs, *given)
     h = to_torch(fixed[-3])
     for row, length in enumerate(lengths.tolist()):
         h[length:, row] = 0
