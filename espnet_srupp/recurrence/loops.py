@@ -25,7 +25,7 @@ V0, V1, B0, B1, MASK, C, R, DC, DX, DU0, DU1, DU2, DV0, DV1, DB0, DB1 = range(
 
 @jit
 def _begin(w, v, b, mask, c):
-    """Fills the rows that both directions need from v, b (2, n), mask and c (n,)."""
+    """Fills the rows that both passes need from v, b (2, n), mask and c (n,)."""
     n = c.size
     w[V0 : V0 + n], w[V1 : V1 + n] = v[0], v[1]
     w[B0 : B0 + n], w[B1 : B1 + n] = b[0], b[1]
