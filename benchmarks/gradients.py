@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 from espnet2.train.dataset import ESPnetDataset
+from machine import describe, write
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -24,11 +25,8 @@ from espnet_srupp.attention import SRUppAttention
 from espnet_srupp.recipe import probe
 from espnet_srupp.task import ASRTask
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from machine import describe, write  # noqa: E402
-
 BATCH = 20
+RATES = ("dropout_rate", "attention_dropout_rate", "layer_drop_rate")
 
 
 def main() -> None:
@@ -90,8 +88,9 @@ def still(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-        elif hasattr(module, "dropout_rate"):
-            module.dropout_rate = 0.0
+        for rate in RATES:
+            if hasattr(module, rate):
+                setattr(module, rate, 0.0)
 
 
 def attends(module: nn.Module) -> bool:

@@ -64,7 +64,7 @@ def parse() -> argparse.Namespace:
 
 def read(data: Path, model: Speech2Text) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Samples and token numbers of all utterances."""
-    texts = dict(line.split(maxsplit=1) for line in open(data / "text"))
+    texts = dict(line.strip().split(maxsplit=1) for line in open(data / "text"))
     pairs = []
     for line in open(data / "wav.scp"):
         name, path = line.split(maxsplit=1)

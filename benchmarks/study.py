@@ -22,8 +22,8 @@ from espnet_srupp.profile import build_encoder, count_parameters, profile
 from espnet_srupp.recipe import alphas, epochs, results
 from espnet_srupp.recipe.epochs import Epoch
 
-# of 10 s at 16 kHz
-SAMPLES = 160000
+# of 10 s at 16 kHz, and ESPnet's default
+SAMPLES, HOP_LENGTH = 160000, 128
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def size(exp: Path) -> tuple[float, float]:
     """Millions of parameters of the encoder, and GFLOPs for 10 s."""
     config = yaml.safe_load((exp / "config.yaml").read_text())
     encoder, input_size = build_encoder(config)
-    frames = SAMPLES // config["frontend_conf"]["hop_length"]
+    frames = SAMPLES // config["frontend_conf"].get("hop_length", HOP_LENGTH)
     flops = profile(encoder, input_size, frames)[0].flops
     return count_parameters(encoder) / 1e6, flops / 1e9
 

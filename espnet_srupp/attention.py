@@ -14,7 +14,8 @@ from torch.utils.checkpoint import checkpoint
 # queries whose scores with all keys exist at once, so memory stays linear in time; on a
 # CPU so few that they stay in cache
 TILE, TILE_CPU = 1024, 256
-LARGE = 2.0**15  # half of what float16 holds
+HALF_MAX = torch.finfo(torch.float16).max
+LARGE = 2.0**15  # half of it
 
 
 class SRUppAttention(nn.Module):
@@ -166,6 +167,9 @@ def attend_tile(q, k, v, keys, dropout_rate) -> Tensor:
 
 def attend_plainly(q, k, v, keys, dropout_rate) -> Tensor:
     scores = q / math.sqrt(q.shape[-1]) @ k.transpose(-1, -2)  # (B, heads, rows, T)
+    if scores.dtype == torch.float16:
+        # without a norm of the queries they can be more than it holds
+        scores = scores.clamp(-HALF_MAX, HALF_MAX)
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     if keys is not None:
         scores = scores.masked_fill(~keys, torch.finfo(scores.dtype).min)

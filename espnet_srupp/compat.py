@@ -5,8 +5,10 @@ Up to 202511 ESPnet keeps its network code in `espnet.nets`, since then in
 told by this layout and not by the version number, so that a later release works.
 """
 
+import sys
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec
+from typing import Any
 
 __all__ = [
     "ASR_TASK",
@@ -16,6 +18,7 @@ __all__ = [
     "ClassChoices",
     "TooShortUttError",
     "exists",
+    "import_lazily",
 ]
 
 NETS = {202611: "espnet2.legacy.nets", 202511: "espnet.nets"}
@@ -29,7 +32,28 @@ ASR_TASKS = (
 def exists(module: str) -> bool:
     """Whether a module of that dotted name can be found; imports its parents only."""
     parent = module.rpartition(".")[0]
-    return (not parent or exists(parent)) and find_spec(module) is not None
+    if parent and not (exists(parent) and find_spec(parent).submodule_search_locations):
+        return False
+    return find_spec(module) is not None
+
+
+def import_lazily(name: str) -> None:
+    """Puts off running a module until something of it is used."""
+    if name in sys.modules or (spec := find_spec(name)) is None:
+        return
+    module = sys.modules[name] = module_from_spec(spec)
+
+    def __getattr__(attribute: str) -> Any:
+        del module.__getattr__
+        spec.loader.exec_module(module)
+        return getattr(module, attribute)
+
+    module.__getattr__ = __getattr__
+
+
+# ESPnet 202511 imports it in every program, and at import it tries to download data
+# from the network; only a tokenizer of English phonemes uses it
+import_lazily("g2p_en")
 
 
 def _generation() -> int:

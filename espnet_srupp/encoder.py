@@ -40,7 +40,8 @@ class SRUppEncoder(AbsEncoder):
             each layer again for its gradients: less memory, more time, same numbers.
 
     Raises:
-        ValueError: an unknown `input_layer`, or sizes that do not fit each other.
+        ValueError: an unknown `input_layer`, a size or rate out of its range, or sizes
+            that do not fit each other.
     """
 
     @typechecked
@@ -71,16 +72,39 @@ class SRUppEncoder(AbsEncoder):
                 f"attention_interval is {attention_interval}: 1 gives every layer "
                 "attention, k every k-th"
             )
+        sizes = {
+            "output_size": hidden_size if output_size is None else output_size,
+            "hidden_size": hidden_size,
+            "attention_size": attention_size,
+            "num_blocks": num_blocks,
+            "attention_heads": attention_heads,
+            "embed_size": embed_size,
+        }
+        for name, value in sizes.items():
+            if value < 1:
+                raise ValueError(f"{name} is {value}: give 1 or more")
+        rates = {
+            "dropout_rate": dropout_rate,
+            "attention_dropout_rate": attention_dropout_rate,
+            "layer_drop_rate": layer_drop_rate,
+        }
+        for name, value in rates.items():
+            if not 0 <= value <= 1:
+                raise ValueError(f"{name} is {value}: give a number from 0 to 1")
         # ESPnet's own encoders assert this, and its tests expect them to
         assert all(0 < i < num_blocks for i in interctc_layer_idx), (
             f"interctc_layer_idx {interctc_layer_idx} names a layer outside of 1 to "
             f"{num_blocks - 1}"
         )
-        self._output_size = output_size or hidden_size
+        self._output_size = sizes["output_size"]
         self.input_layer = input_layer
         self.layer_drop_rate = layer_drop_rate
         self.gradient_checkpointing = gradient_checkpointing
         self.interctc_layer_idx = list(interctc_layer_idx)
+        # without such a layer its weights would never get a gradient
+        interctc_use_conditioning = (
+            interctc_use_conditioning and interctc_layer_idx != []
+        )
         self.interctc_use_conditioning = interctc_use_conditioning
         # ESPnet's models put a linear layer from the vocabulary to output_size here
         self.conditioning_layer = None
@@ -119,8 +143,9 @@ class SRUppEncoder(AbsEncoder):
 
     def espnet_initialization_fn(self) -> None:
         """Restores the norms, which ESPnet's `init: chainer` draws at random."""
-        self.input_norm.reset_parameters()
-        self.after_norm.reset_parameters()
+        for module in (self.input_norm, self.after_norm, *self.embed.modules()):
+            if isinstance(module, nn.LayerNorm):
+                module.reset_parameters()
 
     def forward(
         self,

@@ -4,8 +4,11 @@ Model cards do, and ESPnet3's worker processes, to which inference.yaml names it
 `_target_: espnet_srupp.inference.Speech2Text`.
 """
 
-from espnet2.bin.asr_inference import Speech2Text
+from importlib import import_module
 
 import espnet_srupp.register  # noqa: F401
+
+# after the registration, which keeps ESPnet 202511 from the network
+Speech2Text = import_module("espnet2.bin.asr_inference").Speech2Text
 
 __all__ = ["Speech2Text"]

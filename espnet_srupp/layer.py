@@ -89,9 +89,16 @@ class SRUppLayer(nn.Module):
         return h
 
     def in_tiles(self, x: Tensor) -> bool:
-        """Whether U is made tile by tile: at inference, by a plain linear layer."""
-        output = self.attention.output
-        return type(output) is nn.Linear and not self.training and tiles.serves(x)
+        """Whether U is made tile by tile: at inference, by a plain linear layer.
+
+        Not where somebody watches, prunes or drops within the attention, as tiles call
+        its modules by parts.
+        """
+        attention = self.attention
+        if type(attention.output) is not nn.Linear or attention.dropout.training:
+            return False
+        hooks = (m._forward_hooks or m._forward_pre_hooks for m in attention.modules())
+        return not self.training and not any(hooks) and tiles.serves(x)
 
     def recur_in_tiles(self, x: Tensor, lengths: Tensor | None) -> Tensor:
         q = self.attention.attended(x, lengths)  # (T, B, d')

@@ -15,7 +15,11 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from typeguard import TypeCheckError
 
-import espnet_srupp.run  # noqa: F401
+import espnet_srupp.register  # noqa: F401
+from espnet_srupp.compat import TooShortUttError
+
+# what a config can be that no encoder is made of
+WRONG = (TypeError, ValueError, TypeCheckError, yaml.YAMLError)
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,10 @@ def build_encoder(config: dict) -> tuple[nn.Module, int]:
         cls = choices.get_class(config.get(kind, choices.default))
         return cls(**size, **config.get(f"{kind}_conf", {}))
 
-    input_size = config.get("input_size") or build("frontend").output_size()
+    input_size = config.get("input_size")
+    if not input_size and config.get("frontend", "default") is None:
+        raise ValueError("it has no frontend: give input_size, its values per frame")
+    input_size = input_size or build("frontend").output_size()
     if config.get("preencoder"):
         preencoder = build("preencoder", input_size=input_size)
         input_size = preencoder.output_size()
@@ -76,8 +83,6 @@ def profile(encoder: nn.Module, input_size: int, frames: int) -> list[Part]:
     Returns:
         The encoder itself, named "", and its modules down to three levels.
     """
-    # conditioning on a CTC needs a vocabulary, which a config does not have
-    encoder.interctc_use_conditioning = False
     counter = FlopCounterMode(
         display=False,
         # known to torch on other devices only
@@ -85,9 +90,16 @@ def profile(encoder: nn.Module, input_size: int, frames: int) -> list[Part]:
             torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: sdpa_flops
         },
     )
-    # with gradients, as without them the layers merge their parts on a CPU
-    with counter:
-        encoder.eval()(torch.zeros(1, frames, input_size), torch.tensor([frames]))
+    # conditioning on a CTC needs a vocabulary, which a config does not have
+    was = encoder.training, getattr(encoder, "interctc_use_conditioning", False)
+    encoder.interctc_use_conditioning = False
+    try:
+        # with gradients, as without them the layers merge their parts on a CPU
+        with counter:
+            encoder.eval()(torch.zeros(1, frames, input_size), torch.tensor([frames]))
+    finally:
+        encoder.train(was[0])
+        encoder.interctc_use_conditioning = was[1]
     root = type(encoder).__name__
     flops = {
         name.removeprefix(root): sum(counts.values())
@@ -156,13 +168,15 @@ def main() -> None:
     parser.add_argument("config", type=Path, help="an ASR config of ESPnet")
     parser.add_argument("--frames", type=int, default=1000, help="default: 1000")
     args = parser.parse_args()
+    if args.frames < 1:
+        parser.error(f"--frames {args.frames} is not a number above 0: correct it")
     if not args.config.is_file():
         parser.error(f"there is no file {args.config}: check its path")
     try:
         encoder, input_size = build_encoder(load(args.config))
-    except (TypeError, ValueError, TypeCheckError, yaml.YAMLError) as error:
+        parts = profile(encoder, input_size, args.frames)
+    except (*WRONG, AssertionError, TooShortUttError) as error:
         parser.error(f"{args.config}: {' '.join(str(error).split())}")
-    parts = profile(encoder, input_size, args.frames)
     print(f"{type(encoder).__name__}, {args.frames} frames of {input_size} features\n")
     print(table(parts))
     print(

@@ -16,29 +16,10 @@ one. In ESPnet's recipes: ./run.sh --python "python3 -m espnet_srupp.run"
 
 import sys
 from importlib import import_module
-from importlib.util import find_spec, module_from_spec
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-
-def import_lazily(name: str) -> None:
-    """Puts off running a module until something of it is used."""
-    if name in sys.modules or (spec := find_spec(name)) is None:
-        return
-    module = sys.modules[name] = module_from_spec(spec)
-
-    def __getattr__(attribute: str) -> Any:
-        del module.__getattr__
-        spec.loader.exec_module(module)
-        return getattr(module, attribute)
-
-    module.__getattr__ = __getattr__
-
-
-# ESPnet 202511 imports it in every program, and at import it tries to download data
-# from the network; only a tokenizer of English phonemes uses it
-import_lazily("g2p_en")
 
 try:
     import espnet_srupp.register  # noqa: F401

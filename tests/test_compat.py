@@ -38,6 +38,7 @@ def test_too_short_utterances_raise_what_decoding_catches():
         ("espnet2.bin.asr_train", True),
         ("espnet2.bin.no_such_program", False),
         ("no_such_package.program", False),
+        ("espnet2.bin.asr_train.py", False),
     ],
 )
 def test_exists_tells_whether_a_module_can_be_found(name, expected):

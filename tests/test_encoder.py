@@ -86,6 +86,11 @@ def test_interctc_of_a_layer_that_has_no_successor_is_refused(interctc_layer_idx
     [
         ({"input_layer": "fff"}, "unknown input_layer: fff"),
         ({"attention_interval": 0}, "attention_interval is 0"),
+        ({"num_blocks": 0}, "num_blocks is 0: give 1 or more"),
+        ({"output_size": 0}, "output_size is 0: give 1 or more"),
+        ({"attention_heads": -2}, "attention_heads is -2: give 1 or more"),
+        ({"attention_dropout_rate": 2}, "attention_dropout_rate is 2.*: give a number"),
+        ({"layer_drop_rate": -0.5}, "layer_drop_rate is -0.5: give a number from 0 to"),
         ({"attention_heads": 3}, "not a multiple of attention_heads 3"),
         ({"hidden_size": 7}, "hidden_size 7 is odd"),
     ],

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.nn.utils import prune
 
 from espnet_srupp.layer import SRUppLayer
 
@@ -88,12 +89,45 @@ def test_state_dropout_is_one_mask_for_all_frames():
     assert not (layer.eval()(x) == 0).any()
 
 
-def test_each_dropout_acts_in_training_only():
-    layer = srupp_layer(dropout_rate=0.5, attention_dropout_rate=0.5)
-    x = frames()
+@pytest.mark.parametrize("which", ["projection", "state", "attention"])
+def test_each_dropout_acts_in_training_only(which):
+    layer, x = (
+        srupp_layer(attention_dropout_rate=0.5 * (which == "attention")),
+        frames(),
+    )
+    layer.attention.dropout.p = 0.5 * (which == "projection")
+    layer.dropout_rate = 0.5 * (which == "state")
     assert (layer(x) != layer(x)).any()
     layer.eval()
     torch.testing.assert_close(layer(x), layer(x), rtol=0, atol=0)
+
+
+def double_by_hook(layer):
+    layer.attention.output.register_forward_hook(lambda *call: 2 * call[-1])
+
+
+def zero_by_pruning(layer):
+    prune.identity(layer.attention.output, "weight")
+    layer.attention.output.weight_mask.zero_()
+
+
+def drop_in_attention(layer):
+    layer.attention.dropout.p = 1.0
+    layer.attention.dropout.train()
+
+
+@pytest.mark.parametrize("change", [double_by_hook, zero_by_pruning, drop_in_attention])
+def test_what_is_done_to_its_modules_counts_at_any_length(change):
+    # so long that without it U would be made tile by tile
+    x = torch.randn(600, 1, D, dtype=torch.float64)
+    layer = srupp_layer().eval()
+    with torch.no_grad():
+        assert layer.in_tiles(x)
+        before = layer(x)
+        change(layer)
+        changed = layer(x)
+    assert (changed != before).any()
+    torch.testing.assert_close(changed, layer(x))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -214,6 +214,14 @@ def test_a_whole_talk_goes_from_the_first_segment_to_the_last(talk):
     ]
 
 
+def test_a_whole_talk_that_lost_a_segment_is_left_out(talk, capsys):
+    text = talk / "source" / "text"
+    text.write_text(text.read_text().replace("B", "B\x01"))
+    assert join(talk, "--whole") == 1
+    assert "talk is left out, as a segment of it is" in capsys.readouterr().err
+    assert not (talk / "target").exists()
+
+
 def test_segments_are_cut_and_joined(talk):
     assert join(talk, "--num-utts", "2") == 0
     whole, made = noise(1000, 0), audio(talk)

@@ -63,7 +63,7 @@ def speech(draw, input_layer):
 
 
 @functools.cache
-def encoder(input_layer, heads, bidirectional):
+def encoder(input_layer, heads, bidirectional, query_norm):
     torch.manual_seed(0)
     made = SRUppEncoder(
         FEATURES,
@@ -75,6 +75,7 @@ def encoder(input_layer, heads, bidirectional):
         bidirectional=bidirectional,
         embed_size=8,
         input_layer=input_layer,
+        query_norm=query_norm,
     )
     return made.eval()
 
@@ -84,10 +85,13 @@ def cases(draw):
     """An encoder with some of its parameters at an extreme, and a batch for it."""
     input_layer = draw(st.sampled_from(["conv2d", "conv2d8", "linear", None]))
     shape = draw(st.sampled_from([1, 2])), draw(st.booleans())
+    query_norm = draw(st.booleans())
     made = SRUppEncoder(
-        *(FEATURES, 8, 16, 8, 3, *shape, 8), input_layer=input_layer
+        *(FEATURES, 8, 16, 8, 3, *shape, 8),
+        input_layer=input_layer,
+        query_norm=query_norm,
     ).eval()
-    made.load_state_dict(encoder(input_layer, *shape).state_dict())
+    made.load_state_dict(encoder(input_layer, *shape, query_norm).state_dict())
     extreme = st.sampled_from([None, 0.0, 1.0, -1.0, 1e4, -1e4, 6e4, -6e4, 1e-7])
     alpha = st.sampled_from([None, 1.0, -1.0, 1e2, -1e2, 1e4, -1e4, 6e4, 1e-7])
     with torch.no_grad():

@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
 from torch import nn
 
@@ -12,6 +11,7 @@ from espnet_srupp import profile as module
 from espnet_srupp.profile import Part, build_encoder, profile, table
 
 CONF = Path(__file__).parent.parent / "conf" / "librispeech"
+SIZES = dict(output_size=8, hidden_size=8, attention_size=4, num_blocks=2, embed_size=4)
 
 
 def profile_config(name, **encoder_conf):
@@ -68,10 +68,7 @@ def test_counts_convolutions_products_and_attention_by_hand():
 
 
 def test_conditioning_on_a_ctc_needs_no_vocabulary():
-    conf = dict(
-        output_size=8, hidden_size=8, attention_size=4, num_blocks=2, embed_size=4
-    )
-    conf |= {"interctc_layer_idx": [1], "interctc_use_conditioning": True}
+    conf = SIZES | {"interctc_layer_idx": [1], "interctc_use_conditioning": True}
     encoder, input_size = build_encoder({"encoder": "srupp", "encoder_conf": conf})
     assert profile(encoder, input_size, 50)[0].flops > 0
 
@@ -93,10 +90,7 @@ def run(monkeypatch, *arguments):
 @pytest.fixture
 def config(tmp_path):
     path = tmp_path / "train.yaml"
-    conf = dict(
-        output_size=8, hidden_size=8, attention_size=4, num_blocks=2, embed_size=4
-    )
-    path.write_text(yaml.safe_dump({"encoder": "srupp", "encoder_conf": conf}))
+    path.write_text(yaml.safe_dump({"encoder": "srupp", "encoder_conf": SIZES}))
     return path
 
 
@@ -115,8 +109,10 @@ def test_command_line_prints_the_table(config, monkeypatch, capsys):
         ({"encoder_conf": {"num_blocks": "two"}}, "num_blocks"),
         ({"encoder_conf": {"input_layer": "fff"}}, "unknown input_layer: fff"),
         ({"encoder": "fff"}, "fff"),
+        ({"encoder_conf": {"interctc_layer_idx": [99]}}, "outside of 1 to"),
+        ({"frontend": None}, "it has no frontend: give input_size"),
     ],
-    ids=["option", "type", "value", "encoder"],
+    ids=["option", "type", "value", "encoder", "layer", "no frontend"],
 )
 def test_a_config_that_does_not_fit_is_named(
     change, sentence, config, monkeypatch, capsys
@@ -126,6 +122,18 @@ def test_a_config_that_does_not_fit_is_named(
         run(monkeypatch, config)
     error = capsys.readouterr().err
     assert str(config) in error and sentence in error
+
+
+@pytest.mark.parametrize(
+    "frames, sentence",
+    [("3", "too short for subsampling"), ("-5", "--frames -5 is not")],
+)
+def test_frames_that_make_no_output_are_named(
+    frames, sentence, config, monkeypatch, capsys
+):
+    with pytest.raises(SystemExit):
+        run(monkeypatch, config, "--frames", frames)
+    assert sentence in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -157,8 +165,11 @@ def test_a_config_that_does_not_exist_is_named(tmp_path, monkeypatch, capsys):
     assert "there is no file" in capsys.readouterr().err
 
 
-def test_profile_leaves_no_gradients():
-    encoder = Toy()
-    profile(encoder, 8, 20)
-    assert all(p.grad is None for p in encoder.parameters())
-    assert torch.is_grad_enabled()
+@pytest.mark.parametrize("training", [True, False])
+def test_the_encoder_stays_as_it_was(training):
+    conf = {"interctc_layer_idx": [1], "interctc_use_conditioning": True}
+    encoder, input_size = build_encoder(
+        {"encoder": "srupp", "encoder_conf": SIZES | conf}
+    )
+    profile(encoder.train(training), input_size, 50)
+    assert encoder.training is training and encoder.interctc_use_conditioning

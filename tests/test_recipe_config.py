@@ -22,6 +22,30 @@ def test_arguments_override_the_file(tmp_path):
     assert config.read(str(path), "--max_epoch 9") == {"max_epoch": "9", "seed": 1}
 
 
+def test_the_last_of_an_option_counts(tmp_path):
+    assert config.read("", "--lm_weight 0.2 --lm_weight 0.3") == {"lm_weight": "0.3"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param("--a_conf b=2 --a_conf c.d=null", id="pairs"),
+        pytest.param("--a_conf '{b: 2, c: {d: null}}'", id="mapping"),
+    ],
+)
+def test_arguments_override_single_keys_as_the_file_would(tmp_path, words):
+    path = tmp_path / "train.yaml"
+    path.write_text("a_conf: {b: 1, c: {d: conv2d}, e: 3}\n")
+    assert config.read(str(path), words) == {"a_conf.b": 2, "a_conf.c.d": None} | {
+        "a_conf.e": 3
+    }
+
+
+def test_argument_that_is_not_yaml_is_named():
+    with pytest.raises(RecipeError, match="--a_conf b=\\[ is not YAML"):
+        config.read("", "--a_conf b=[")
+
+
 def test_no_file_is_nothing():
     assert config.read("") == {}
 

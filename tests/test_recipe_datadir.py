@@ -127,6 +127,17 @@ def write_set(path, *utterances, segments=None):
     datadir.write(made, path)
 
 
+def test_the_fault_of_a_recording_is_one_of_each_of_its_segments(tmp_path):
+    segments = {f"r{n}-{m}": (f"r{n}", m, m + 1.0) for n in (1, 2) for m in range(3)}
+    text, speakers = dict.fromkeys(segments, "A"), dict.fromkeys(segments, "s")
+    wav = {"r1": "r1.wav", "r2": "sph2pipe r2.sph |"}
+    datadir.write(DataDir(wav, text, speakers, segments), tmp_path)
+    faults = {}
+    assert list(datadir.read(tmp_path, faults).text) == ["r1-0", "r1-1", "r1-2"]
+    kinds = {utterance: fault.kind for utterance, fault in faults.items()}
+    assert kinds == dict.fromkeys(["r2-0", "r2-1", "r2-2"], "command")
+
+
 def test_sets_are_put_together(tmp_path):
     write_set(tmp_path / "a", "1", "3")
     write_set(tmp_path / "b", "2")

@@ -43,6 +43,13 @@ def test_other_lines_are_none():
     assert epochs.parse(PREFIX + "1epoch:train:1-10batch: loss=3.0") is None
 
 
+def test_a_line_that_was_cut_off_has_the_values_before():
+    line = report(2, loss=5.0, acc=0.5)
+    cut = line[: line.index("[valid]")] + "[valid] loss=1.2e-"
+    epoch = epochs.parse(cut)
+    assert epoch.train["acc"] == 0.5 and epoch.valid == {}
+
+
 def test_epoch_trained_twice_counts_once():
     lines = [report(1, loss=5.0), report(2, loss=4.0), "x", report(2, loss=3.0)]
     found = epochs.read(lines)

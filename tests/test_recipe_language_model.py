@@ -45,6 +45,12 @@ def test_texts_with_and_without_ids_become_one(tmp_path):
     ]
 
 
+def test_a_last_line_without_an_end_is_a_line(tmp_path):
+    (tmp_path / "text").write_text("u1 ONE\nu2 TWO")
+    language_model.join_texts([tmp_path / "text"], ["THREE"], tmp_path / "lm.txt")
+    assert (tmp_path / "lm.txt").read_text() == "u1 ONE\nu2 TWO\nlm-00000001 THREE\n"
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

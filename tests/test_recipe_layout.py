@@ -174,8 +174,10 @@ def test_sets_to_decode(options, sets):
 
 
 def test_arguments_are_read_as_espnet_reads_them():
-    assert arguments("--max-epoch 10 --optim_conf lr=1 eps=2 --use_amp=true") == {
-        "max_epoch": "10",
-        "optim_conf": "lr=1 eps=2",
-        "use_amp": "true",
-    }
+    words = "--max-epoch 10 --optim_conf lr=1 --freeze_param a b --use_amp=true"
+    assert arguments(words) == [
+        ("max_epoch", "10"),
+        ("optim_conf", "lr=1"),
+        ("freeze_param", "a b"),
+        ("use_amp", "true"),
+    ]

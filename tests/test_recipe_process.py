@@ -161,6 +161,15 @@ def test_failure_names_the_last_error_and_the_log(tmp_path):
         run([job(tmp_path, "raise ValueError('odd number')")], PYTHON)
 
 
+def test_the_error_of_an_earlier_run_in_the_same_log_is_not_told(tmp_path):
+    first = job(tmp_path, "raise ValueError('CUDA out of memory')")
+    with pytest.raises(RecipeError, match="out of memory"):
+        run([first], PYTHON)
+    second = job(tmp_path, "raise ValueError('odd number')")
+    with pytest.raises(RecipeError, match="^ValueError: odd number "):
+        run([second], PYTHON, append=True)
+
+
 @pytest.mark.parametrize(
     ("line", "remedy"),
     [

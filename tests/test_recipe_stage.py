@@ -146,12 +146,13 @@ def test_touching_an_input_changes_nothing(work):
     assert not work.run()
 
 
+@pytest.mark.parametrize("blank", [" ", "\t"])
 @pytest.mark.parametrize("what", ["content", "gone"])
-def test_audio_files_count_by_size_and_time(work, tmp_path, what):
+def test_audio_files_count_by_size_and_time(work, tmp_path, what, blank):
     sound = tmp_path / "a.wav"
     sound.write_bytes(b"1")
     work.audio = tmp_path / "wav.scp"
-    work.audio.write_text(f"a {sound}\n")
+    work.audio.write_text(f"a{blank}{sound}\n")
     work.run()
     assert not work.run()
     sound.write_bytes(b"12") if what == "content" else sound.unlink()

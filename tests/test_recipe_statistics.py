@@ -44,6 +44,11 @@ def test_only_what_changes_the_features_counts():
     }
 
 
+def test_whether_there_is_a_ctc_counts_as_it_decides_what_is_too_short():
+    without = statistics.settings({"model_conf.ctc_weight": 0.0})
+    assert without != statistics.settings({"model_conf.ctc_weight": 0.3}) == {}
+
+
 def test_outputs_are_asr_shs_files():
     given = Options(
         train_set="a", valid_set="b", test_sets="c", token_type="char", lang="en"

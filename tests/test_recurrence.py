@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from espnet_srupp.recurrence import recurrence
+from espnet_srupp.recurrence import operator, recurrence
 from espnet_srupp.recurrence.operator import recurrence_forward
 
 GRADIENTS = ("u", "x", "v", "b", "c0")
@@ -235,6 +235,24 @@ def test_a_forked_child_computes_after_its_parent_did():
     assert queue.get() == expected
 
 
+FORK = """
+import os, torch
+from espnet_srupp.recurrence import recurrence
+torch.set_num_threads(2)
+sizes = (20, 4, 3, 4096), (20, 4, 4096), (2, 4096), (2, 4096)
+tensors = [torch.ones(size) for size in sizes]
+if child := os.fork():
+    assert os.waitpid(child, 0)[1] == 0
+else:
+    recurrence(*tensors)
+    os._exit(0)
+"""
+
+
+def test_a_forked_child_computes_where_its_parent_did_not():
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60)
+
+
 class Frames(torch.utils.data.Dataset):
     def __len__(self):
         return 4
@@ -262,11 +280,20 @@ def test_threads_of_the_caller_do_not_disturb_each_other():
             assert torch.equal(job.result()[0], expected)
 
 
-def test_inference_saves_no_state():
+def test_inference_saves_no_state(monkeypatch):
+    saved = []
+
+    def forward(*args):
+        saved.append(recurrence_forward(*args)[2].numel())
+        return recurrence_forward(*args)
+
+    monkeypatch.setattr(operator, "recurrence_forward", forward)
     tensors, lengths = make(8, 2, 4)
-    values = [t.detach() for t in tensors.values()]
-    _, _, c = recurrence_forward(*values, lengths, None, False, False)
-    assert c.numel() == 0
+    recurrence(*tensors.values(), lengths)
+    with torch.no_grad():
+        recurrence(*tensors.values(), lengths)
+    recurrence(*(t.detach() for t in tensors.values()), lengths)
+    assert saved == [8 * 2 * 4, 0, 0]
 
 
 def test_the_operator_keeps_torchs_contract():

@@ -11,7 +11,7 @@ import pytest
 import torch
 import yaml
 
-from espnet_srupp import run
+from espnet_srupp import compat, run
 from espnet_srupp.encoder import SRUppEncoder
 
 PROGRAM = "import sys\ndef main():\n    print(*sys.argv)\n"
@@ -105,9 +105,9 @@ def test_a_lazy_import_runs_at_first_use(call, tmp_path):
     (tmp_path / "user_of_loud.py").write_text(
         "import loud\ndef main():\n    print('main')\n    print(loud.VALUE)\n"
     )
-    run.import_lazily("loud")
+    compat.import_lazily("loud")
     assert call("-m", "user_of_loud") == "main\nruns\n1\n"
-    run.import_lazily("no_such_module")
+    compat.import_lazily("no_such_module")
     assert "no_such_module" not in sys.modules
 
 

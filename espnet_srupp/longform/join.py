@@ -124,7 +124,11 @@ def planned(
     problems: list[str],
 ) -> list[Recording]:
     if given.whole:
-        return plan.whole(data, found)
+        # their audio has words that the text would lack
+        every = datadir.read_segments(given.source / "segments", {})
+        lost = {recording for u, (recording, *_) in every.items() if u not in found}
+        problems += [f"{r} is left out, as a segment of it is" for r in sorted(lost)]
+        return plan.whole(datadir.without(data, lost), found)
     return plan.join(
         data,
         found,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 # before all of ESPnet: it spares its import a look into the network
-import espnet_srupp.run  # noqa: F401
+import espnet_srupp.register  # noqa: F401
 from espnet_srupp.compat import TooShortUttError
 from espnet_srupp.longform.features import TILE, features, length
 from espnet_srupp.longform.words import Clock, Spelling

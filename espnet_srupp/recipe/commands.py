@@ -81,7 +81,9 @@ def fitting(exp: Path, ngpu: int, given: str) -> list[str]:
         *("--ngpu", str(ngpu), "--resume", "true", "--output_dir", str(exp)),
         *("--multiprocessing_distributed", "true"),
     ]
-    if find_spec("tensorboard") is None and "use_tensorboard" not in arguments(given):
+    if find_spec("tensorboard") is None and "use_tensorboard" not in dict(
+        arguments(given)
+    ):
         words += ["--use_tensorboard", "false"]
     return words
 

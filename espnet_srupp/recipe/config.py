@@ -17,7 +17,7 @@ def read(path: str, overrides: str = "") -> dict[str, object]:
 
     Args:
         path: the file, "" for none.
-        overrides: as in --asr_args.
+        overrides: as in --asr_args; of an option given twice the last one counts.
 
     Returns:
         {"encoder_conf.num_blocks": 12, ...}.
@@ -25,7 +25,20 @@ def read(path: str, overrides: str = "") -> dict[str, object]:
     Raises:
         RecipeError: the file is not YAML or not a mapping; names the line.
     """
-    return flat(load(path) if path else {}) | arguments(overrides)
+    settings = flat(load(path) if path else {})
+    for name, value in arguments(overrides):
+        settings |= nested(name, value) if name.endswith("_conf") else {name: value}
+    return settings
+
+
+def nested(name: str, value: str) -> dict[str, object]:
+    """`encoder_conf` and "a.b=1", or "{a: {b: 1}}", as {"encoder_conf.a.b": 1}."""
+    key, one, rest = value.partition("=")
+    try:
+        tree = yaml.safe_load(rest if one else value)
+    except (yaml.YAMLError, *CONSTRUCTORS) as error:
+        raise RecipeError(f"--{name} {value} is not YAML: correct it") from error
+    return flat({f"{name}.{key}" if one else name: tree})
 
 
 def load(path: str) -> dict:

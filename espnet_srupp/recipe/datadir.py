@@ -69,7 +69,21 @@ def read(path: Path, faults: Faults | None = None) -> DataDir:
     if (path / "segments").exists():
         data.segments = read_segments(path / "segments", faults)
     check(data, path, faults)
-    return data if faults is None else without(data, faults)
+    if faults is None:
+        return data
+    spread(data, faults)
+    return without(data, faults)
+
+
+def spread(data: DataDir, faults: Faults) -> None:
+    """Gives the fault of a recording to each of its segments, which all are lost."""
+    segments = data.segments or {}
+    bad = {recording for recording, *_ in segments.values()} & faults.keys()
+    for utterance, (recording, *_) in segments.items():
+        if recording in bad:
+            faults.setdefault(utterance, faults[recording])
+    for recording in bad - segments.keys():
+        del faults[recording]
 
 
 def without(data: DataDir, faults: Collection[str]) -> DataDir:

@@ -9,6 +9,7 @@ RESULTS = re.compile(r"(\d+)epoch results: (.*)")
 SECTION = re.compile(r"\[(\w+)\] ")
 PAIR = re.compile(r"(\w+)=(.*?)(?=, \w+=|,? *$)")
 SPAN = re.compile(r"([\d.]+) (week|day|hour|minute|second)")
+NUMBER = re.compile(r"[-+]?(?:[\d.]+(?:e[-+]?\d+)?|nan|inf)")
 SECONDS = {"week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}
 
 
@@ -49,8 +50,8 @@ def pairs(section: str) -> dict[str, str]:
 
 
 def numbers(section: str) -> dict[str, float]:
-    """The values that are numbers; `time` is in words."""
-    return {k: float(v) for k, v in pairs(section).items() if k != "time"}
+    """The values that are numbers; `time` is in words, and a line may be cut off."""
+    return {k: float(v) for k, v in pairs(section).items() if NUMBER.fullmatch(v)}
 
 
 def seconds(words: str) -> float:

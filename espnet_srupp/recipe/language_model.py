@@ -42,7 +42,7 @@ def read(path: Path, name: str) -> Iterator[str]:
     """The lines of a file with ids, which begin with `name` where it has none."""
     with open_text(path) as lines:
         if path.name == "text":
-            yield from (line for line in lines if len(line.split()) > 1)
+            yield from (f"{line.rstrip()}\n" for line in lines if len(line.split()) > 1)
         else:
             yield from numbered(lines, name)
 

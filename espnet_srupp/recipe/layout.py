@@ -127,15 +127,14 @@ def overrides(arguments: str) -> str:
     return re.sub(r"[ |=/]", "", arguments.replace("--", "_"))
 
 
-def arguments(words: str) -> dict[str, str]:
-    """Reads "--max_epoch 10 --optim_conf lr=1" as {"max_epoch": "10", ...}."""
-    result: dict[str, str] = {}
-    name = ""
+def arguments(words: str) -> list[tuple[str, str]]:
+    """Reads "--max_epoch 10 --optim_conf lr=1" as [("max_epoch", "10"), ...]."""
+    result: list[tuple[str, str]] = []
     for word in shlex.split(words):
         if word.startswith("--"):
             name, _, value = word[2:].partition("=")
-            name = name.replace("-", "_")
+            result.append((name.replace("-", "_"), value))
         else:
-            value = word
-        result[name] = f"{result.get(name, '')} {value}".strip()
+            name, value = result.pop() if result else ("", "")
+            result.append((name, f"{value} {word}".strip()))
     return result

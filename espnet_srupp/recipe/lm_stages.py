@@ -56,7 +56,7 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
         lambda: training.train(given, names.lm_exp, command, step.record()),
         [names.lm_exp / "config.yaml"],
         [names.lm_train, names.lm_valid, names.token_list, *shapes(given, names)],
-        config.read(given.lm_config, given.lm_args),
+        config.read(given.lm_config, given.lm_args) | given.some("lm_fold_length"),
     )
     yield step
 

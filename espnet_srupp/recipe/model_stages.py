@@ -38,6 +38,8 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 11: training."""
     settings = config.read(given.asr_config, given.asr_args)
     settings |= given.some("fs", "feats_normalize", "pretrained_model")
+    settings |= given.some("asr_speech_fold_length", "asr_text_fold_length")
+    settings |= given.some("ignore_init_mismatch")
     shapes = statistics.outputs(given, names)[1:]
     command = partial(commands.training, given, names)
     step = Step(
@@ -65,7 +67,7 @@ def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
             f"decoding of {source}",
             partial(decoding.decode, given, names, name),
             [target / result for result in decoding.RESULTS],
-            [source / "wav.scp", *models],
+            [source / "wav.scp", source / "utt2num_samples", *models],
             settings,
         )
 
@@ -121,5 +123,9 @@ def pack_model(given: Options, names: Layout) -> Iterator[Step]:
 
 
 def dumped(names: Layout) -> list[Path]:
-    """The files that ESPnet reads for statistics and training."""
-    return [d / n for d in (names.train, names.valid) for n in ("wav.scp", "text")]
+    """The files that statistics and training follow from.
+
+    Paths in wav.scp are the same when other audio lies there, the lengths are not.
+    """
+    files = ("wav.scp", "text", "utt2num_samples")
+    return [folder / n for folder in (names.train, names.valid) for n in files]

@@ -212,7 +212,9 @@ def explain(log: Path, code: int) -> str:
         return f"the program was killed, most likely for want of memory (log: {log})"
     if code < 0:
         return f"the program ended by {signal.Signals(-code).name} (log: {log})"
-    cause = last_error(log.read_text(encoding="utf-8", errors="replace"))
+    # the log of a training that was continued begins with that of the one before
+    *_, text = re.split(r"^# ", log.read_text("utf-8", "replace"), flags=re.MULTILINE)
+    cause = last_error(text)
     for pattern, remedy in REMEDIES:
         if found := re.search(pattern, cause):
             words = [word for word in found.groups() if word]

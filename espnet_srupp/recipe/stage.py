@@ -66,7 +66,7 @@ def digest_audio(scp: Path) -> str:
     result = hashlib.blake2b(digest_size=16)
     # as bytes: what is not UTF-8 is told by who reads the file
     for line in scp.read_bytes().split(b"\n"):
-        path = line.partition(b" ")[2].strip()
+        path = b"".join(line.split(None, 1)[1:]).strip()
         if os.path.exists(path):
             found = os.stat(path)
             result.update(b"%s %d %d\n" % (path, found.st_size, found.st_mtime_ns))

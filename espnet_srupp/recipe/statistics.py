@@ -9,7 +9,7 @@ from pathlib import Path
 from espnet2.bin.aggregate_stats_dirs import aggregate_stats_dirs
 
 from espnet_srupp.recipe import commands, config, process
-from espnet_srupp.recipe.check import too_short
+from espnet_srupp.recipe.check import has_ctc, too_short
 from espnet_srupp.recipe.faults import Faults, settle
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout
@@ -29,11 +29,12 @@ LENGTHS = {"encoder_conf.input_layer": "conv2d"}
 
 def settings(config: Mapping[str, object]) -> dict[str, object]:
     """The settings of a flat configuration that the statistics depend on."""
-    return {
+    kept = {
         k: v
         for k, v in config.items()
         if k.startswith(DEPENDS_ON) or LENGTHS.get(k, v) != v
     }
+    return kept if has_ctc(config) else kept | {"model_conf.ctc_weight": 0}
 
 
 def outputs(options: Options, names: Layout) -> list[Path]:

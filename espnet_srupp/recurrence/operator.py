@@ -7,7 +7,8 @@ torch.export: each sees one node, whose shapes the fake implementations tell.
 import torch
 from torch import Tensor
 
-from . import reference
+# not when first needed: `team` is to see the process that imports this
+from . import reference, team  # noqa: F401
 
 STATE = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 STATE |= {dtype: dtype for dtype in (torch.float32, torch.float64)}
