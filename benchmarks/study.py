@@ -17,6 +17,7 @@ import numpy as np
 import yaml
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from espnet_srupp.profile import build_encoder, count_parameters, profile
 from espnet_srupp.recipe import alphas, epochs, results
@@ -170,6 +171,7 @@ def finish(axes: Axes, title: str) -> None:
     axes.set_title(title, fontsize=10)
     axes.set_xlabel("epoch")
     axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     handles, names = axes.get_legend_handles_labels()

@@ -261,12 +261,3 @@ def test_peers_of_the_benchmark_are_as_large_as_the_conformer(path):
             for each in (path, training(path.stem.split("_")[0], "conformer"))
         )
     assert ours == pytest.approx(theirs, rel=0.02)
-
-
-@pytest.mark.parametrize("corpus", ["aishell", "an4"])
-def test_unidirectional_configuration_differs_in_its_direction_alone(corpus):
-    ours, theirs = (
-        read(str(training(corpus, model)))
-        for model in ("srupp_unidirectional", "srupp")
-    )
-    assert ours == theirs | {"encoder_conf.bidirectional": False}

@@ -21,7 +21,7 @@ def blocks(language):
 
 
 def commands():
-    lines = (line for block in blocks("sh") for line in block.splitlines())
+    lines = "".join(blocks("sh")).replace("\\\n", " ").splitlines()
     return [shlex.split(line, comments=True) for line in lines]
 
 
