@@ -15,7 +15,7 @@ def describe(*packages: str) -> dict[str, str]:
     changed = " with changes" if _git("status", "--porcelain", "-uno") else ""
     return {
         "date": datetime.date.today().isoformat(),
-        "commit": commit + changed,
+        "commit": commit + changed or "unknown",
         "processor": _processor(),
         "python": platform.python_version(),
     } | {name: importlib.metadata.version(name) for name in packages}
@@ -31,9 +31,8 @@ def write(report: dict, path: Path | None) -> None:
 def _git(*arguments: str) -> str:
     here = Path(__file__).parent
     command = ["git", "-C", str(here), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout[
-        :-1
-    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.stdout[:-1] if done.returncode == 0 else ""
 
 
 def _processor() -> str:

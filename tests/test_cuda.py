@@ -220,7 +220,8 @@ def test_offsets_beyond_32_bits():
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_layer_under_autocast(dtype):
     layer = SRUppLayer(64, 16).cuda()
-    x = torch.randn(50, 3, 64, device="cuda")
+    # drawn on the CPU: with some draws alpha's gradient all but cancels
+    x = torch.randn(50, 3, 64).cuda()
     lengths = torch.tensor([50, 3, 21], device="cuda")
     results = []
     for enabled in (False, True):
