@@ -21,10 +21,11 @@ from matplotlib.ticker import MaxNLocator
 
 from espnet_srupp.profile import build_encoder, count_parameters, profile
 from espnet_srupp.recipe import alphas, epochs, results
+from espnet_srupp.recipe.check import HOP_LENGTH
 from espnet_srupp.recipe.epochs import Epoch
 
-# of 10 s at 16 kHz, and ESPnet's default
-SAMPLES, HOP_LENGTH = 160000, 128
+# of 10 s at 16 kHz
+SAMPLES = 160000
 
 
 @dataclass(frozen=True)

@@ -214,3 +214,9 @@ def test_attend_on_cuda_equals_softmax_in_linear_memory(size):
     assert torch.cuda.max_memory_allocated() < T * T * 2
     expected = softmax_attention(q[:, :, :64], k, v, keys)
     torch.testing.assert_close(out[:, :, :64].float(), expected, rtol=0, atol=2e-2)
+
+
+def test_scores_beyond_float16_are_finite():
+    q = torch.full((1, 1, 3, 4), 200.0, dtype=torch.float16)
+    a = attention.attend_plainly(q, q, q, None, 0.0)
+    torch.testing.assert_close(a, q)

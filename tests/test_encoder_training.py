@@ -137,3 +137,14 @@ def test_checkpointing_keeps_less_and_changes_no_bit():
     found, less = training_step(True)
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
     assert less < more / 2
+
+
+def test_every_norm_is_restored_as_a_model_is_initialised():
+    encoder, _ = build(input_layer="linear")
+    norms = [m for m in encoder.modules() if isinstance(m, torch.nn.LayerNorm)]
+    norms = [m for m in norms if all(m is not n for n in encoder.encoders.modules())]
+    assert len(norms) == 3
+    for norm in norms:
+        norm.weight.data.fill_(0.5)
+    encoder.espnet_initialization_fn()
+    assert all((norm.weight == 1).all() for norm in norms)

@@ -91,10 +91,8 @@ def test_state_dropout_is_one_mask_for_all_frames():
 
 @pytest.mark.parametrize("which", ["projection", "state", "attention"])
 def test_each_dropout_acts_in_training_only(which):
-    layer, x = (
-        srupp_layer(attention_dropout_rate=0.5 * (which == "attention")),
-        frames(),
-    )
+    layer = srupp_layer(attention_dropout_rate=0.5 * (which == "attention"))
+    x = frames()
     layer.attention.dropout.p = 0.5 * (which == "projection")
     layer.dropout_rate = 0.5 * (which == "state")
     assert (layer(x) != layer(x)).any()

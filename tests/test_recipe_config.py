@@ -22,7 +22,7 @@ def test_arguments_override_the_file(tmp_path):
     assert config.read(str(path), "--max_epoch 9") == {"max_epoch": "9", "seed": 1}
 
 
-def test_the_last_of_an_option_counts(tmp_path):
+def test_the_last_of_an_option_counts():
     assert config.read("", "--lm_weight 0.2 --lm_weight 0.3") == {"lm_weight": "0.3"}
 
 
