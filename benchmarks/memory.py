@@ -59,7 +59,10 @@ def parse() -> argparse.Namespace:
     add("--beam-size", type=int, default=3, help="default: 3")
     add("--threads", type=int, default=1, help="default: 1")
     add("--json", type=Path, help="file for the figures")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.steps < 20:
+        parser.error(f"--steps {args.steps}: give 20 or more, to compare two halves")
+    return args
 
 
 def read(data: Path, model: Speech2Text) -> list[tuple[torch.Tensor, torch.Tensor]]:

@@ -56,7 +56,7 @@ def main(args: argparse.Namespace) -> None:
         name_of(dtype): compare_with_cpu(dtype, args.size) for dtype in cuda.NAMES
     }
     if args.sweep:
-        sweep(args)
+        machine.write(report | {"sweep": list(sweep(args))}, args.json)
         return
     for row in measure_all(args, copy):
         report["rows"].append(row)
@@ -98,7 +98,7 @@ def measure_all(args: argparse.Namespace, copy: float) -> Iterator[dict]:
                 yield row | {"ms": ms, "gbs": gbs, "share": gbs / copy}
 
 
-def sweep(args: argparse.Namespace) -> None:
+def sweep(args: argparse.Namespace) -> Iterator[dict]:
     """Times every geometry; `cuda.choose` should take the fastest, marked *."""
     for dtype in (torch.bfloat16, torch.float32):
         cases = kernels(args.frames, args.batch, args.size, dtype)
@@ -116,6 +116,7 @@ def sweep(args: argparse.Namespace) -> None:
                 row = geometry._asdict() | {"dtype": name_of(dtype), "name": name}
                 mark = " *" if geometry == chosen else ""
                 print(SWEPT.format(ms=ms, mark=mark, **row), flush=True)
+                yield row | {"ms": ms}
 
 
 def draw(report: dict, target: Path) -> None:

@@ -25,13 +25,15 @@ def whole(save: Callable) -> Callable:
     def saved(obj: object, f: Any, *args: object, **kwargs: object) -> None:
         if not isinstance(f, (str, os.PathLike)):
             return save(obj, f, *args, **kwargs)
-        partial = Path(f).with_name(f".{Path(f).name}.writing")
+        # what a link points to, as open() would
+        path = Path(f).resolve()
+        partial = path.with_name(f".{path.name}.writing")
         try:
             with open(partial, "wb") as file:
                 save(obj, file, *args, **kwargs)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(partial, f)
+            os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
 

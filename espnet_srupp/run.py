@@ -57,6 +57,8 @@ def main() -> Any:
                 sys.exit(f"error: there is no script {script}: check its path.")
             sys.path.insert(0, str(path.parent))
             program = load(path.stem, arguments)
+            if getattr(program, "__file__", None) != str(path):
+                sys.exit(f"error: {script} has the name of a module: rename it.")
         case _:
             sys.exit("error: expected -m MODULE or SCRIPT.py (--help tells more).")
     if not hasattr(program, "main"):

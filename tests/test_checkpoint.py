@@ -42,6 +42,13 @@ def test_paths_of_text_and_open_files_work(save, tmp_path):
     assert epoch(tmp_path / "a.pth") == 1 and epoch(tmp_path / "b.pth") == 2
 
 
+def test_what_a_link_points_to_is_replaced_and_not_the_link(save, tmp_path):
+    link = tmp_path / "link.pth"
+    link.symlink_to("there.pth")
+    save(state(1), link)
+    assert link.is_symlink() and epoch(tmp_path / "there.pth") == 1
+
+
 def test_a_full_disk_leaves_the_old_file(save, tmp_path, monkeypatch):
     path = tmp_path / "checkpoint.pth"
     save(state(1), path)

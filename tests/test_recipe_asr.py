@@ -57,6 +57,11 @@ def test_stages_that_are_not_there(options, said):
         asr.chosen(Options(**options))
 
 
+def test_stages_that_are_all_left_out_are_told(capsys):
+    assert asr.chosen(Options(stage=14, stop_stage=14)) == []
+    assert "nothing to do from stage 14 to 14: packing needs" in capsys.readouterr().out
+
+
 def test_language_model_without_weight_is_a_mistake(tmp_path):
     config = tmp_path / "decode.yaml"
     config.write_text("lm_weight: 0.0\n")

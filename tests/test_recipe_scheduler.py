@@ -136,6 +136,14 @@ def test_a_program_that_fails_is_told():
     assert not Path("out/x").exists()
 
 
+def test_what_a_failed_run_left_on_a_worker_replaces_nothing(folder):
+    Path("out/x").mkdir()
+    job = Job(["-c", PROGRAM, "x", "out/x"], Path("log"), Path("out/x"))
+    code, own = process.attempt(folder, shlex.quote(sys.executable), {}, job)
+    assert code == 0 and own.parent == Path("out") and (own / "text").exists()
+    assert os.listdir("out/x") == []
+
+
 def test_local_is_a_cluster_of_as_many_processes_as_asked():
     ids = parallel_map(refuse_odd, range(0, 32, 2), 2, "work", scheduler=parallel.LOCAL)
     assert len(set(ids)) == 2 and os.getpid() not in ids

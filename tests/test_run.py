@@ -90,6 +90,12 @@ def test_a_wrong_command_line_is_one_sentence(call, arguments, message):
     assert error.value.code.count("\n") == 0
 
 
+def test_a_script_named_as_a_module_is_not_mistaken_for_it(call, tmp_path):
+    (tmp_path / "calendar.py").write_text(PROGRAM)
+    with pytest.raises(SystemExit, match="calendar.py has the name of a module"):
+        call(tmp_path / "calendar.py")
+
+
 def test_an_error_inside_the_program_keeps_its_traceback(call, tmp_path):
     (tmp_path / "program_that_fails.py").write_text("import no_such_dependency\n")
     with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):

@@ -85,7 +85,13 @@ def chosen(given: Options) -> list[int]:
             "stage 15 needs --longform, how many utterances to join: give for example "
             '--longform "1 3 10 30"'
         )
-    return [n for n in asked if n not in left_out]
+    left = [n for n in asked if n not in left_out]
+    if not left:
+        stage.say(
+            f"nothing to do from stage {asked[0]} to {asked[-1]}: packing needs "
+            "--skip_packing false, and other stages no --skip option that names them"
+        )
+    return left
 
 
 def check_weight(given: Options) -> None:

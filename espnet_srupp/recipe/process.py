@@ -118,17 +118,20 @@ def run_by(
             watch()
             done, _ = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
             for future in done:
-                job = pending.pop(future)
-                if code := future.result():
+                job, (code, own) = pending.pop(future), future.result()
+                if code:
                     raise RecipeError(explain(job.log, code))
+                shutil.rmtree(job.output, ignore_errors=True)
+                own.rename(job.output)
         watch()
 
 
-def attempt(folder: Path, python: str, environment: dict, job: Job) -> int:
-    """Runs a program on a worker; returns its exit code.
+def attempt(folder: Path, python: str, environment: dict, job: Job) -> tuple[int, Path]:
+    """Runs a program on a worker; returns its exit code and the folder that it wrote.
 
     If that worker is lost, another one runs the program as well. So each writes to a
-    folder of its own, of which one becomes the output.
+    folder of its own, of which the caller, if it still waits, makes the output: what a
+    failed run has left on a worker must not replace the results of a later one.
     """
     os.chdir(folder)
     own = job.output.with_name(f".{job.output.name}.{uuid.uuid4().hex}")
@@ -136,11 +139,7 @@ def attempt(folder: Path, python: str, environment: dict, job: Job) -> int:
     job.log.unlink(missing_ok=True)
     # what the worker's own machine sets, such as its GPUs, counts
     child = start(Job(words, job.log), python, environment | os.environ, append=False)
-    code = child.wait()
-    if code == 0:
-        shutil.rmtree(job.output, ignore_errors=True)
-        own.rename(job.output)
-    return code
+    return child.wait(), own
 
 
 def start(job: Job, python: str, environment: dict, append: bool) -> subprocess.Popen:
