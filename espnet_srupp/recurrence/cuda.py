@@ -1,8 +1,9 @@
 """The recurrence on an NVIDIA GPU: kernels/recurrence.cu, compiled at first use.
 
 CuPy compiles and launches it, in torch's current stream and in memory of torch's
-allocator. Nothing waits for the GPU, so that CUDA graphs can record it; for that
-reason lengths out of range are no error here: the kernel clamps them to [0, T].
+allocator. Nothing waits for the GPU, so that CUDA graphs can record it, once a call
+with the same shapes and types has compiled and loaded the kernel. For that reason
+lengths out of range are no error here: the kernel clamps them to [0, T].
 kernels/README.md has the launch geometry and its reasons.
 """
 
