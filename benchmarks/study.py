@@ -136,7 +136,7 @@ def curves(study: dict[str, list[Run]]) -> Figure:
 
     Not the CTC's error: ESPnet's counts padded frames, and only SRU++ makes up for it.
     """
-    figure = Figure(figsize=(10, 3.8), layout="constrained")
+    figure = Figure(figsize=(11, 3.8), layout="constrained")
     panels = figure.subplots(1, 2)
     for axes, key, title in zip(
         panels,
@@ -149,23 +149,27 @@ def curves(study: dict[str, list[Run]]) -> Figure:
                 values = [epoch.valid.get(key, np.nan) for epoch in run.epochs]
                 line(axes, [e.number for e in run.epochs], values, number, name)
         finish(axes, title)
+    explain(figure, axes)
     return figure
 
 
 def alpha(study: dict[str, list[Run]]) -> Figure:
     """The largest |alpha| of all layers by epoch, a line for each seed."""
-    figure = Figure(figsize=(6, 3.8), layout="constrained")
+    figure = Figure(figsize=(7, 3.8), layout="constrained")
     axes = figure.subplots()
     for number, (name, runs) in enumerate(study.items()):
         for run in runs:
             values = [max(map(abs, layers)) for layers in run.alphas.values()]
             line(axes, list(run.alphas), values, number, name)
     finish(axes, "largest |alpha| of the layers")
+    explain(figure, axes)
     return figure
 
 
 def line(axes: Axes, places: list, values: list, number: int, name: str) -> None:
-    axes.plot(places, values, color=f"C{number}", label=name, linewidth=1.2)
+    # there are ten colours
+    look = {"color": f"C{number % 10}", "linestyle": ("-", "--", ":")[number // 10 % 3]}
+    axes.plot(places, values, label=name, linewidth=1.2, **look)
 
 
 def finish(axes: Axes, title: str) -> None:
@@ -175,10 +179,14 @@ def finish(axes: Axes, title: str) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def explain(figure: Figure, axes: Axes) -> None:
+    """A legend beside the panels, with one entry for all seeds of a variant."""
     handles, names = axes.get_legend_handles_labels()
-    # one entry for all seeds
     unique = dict(zip(names, handles, strict=True))
-    axes.legend(unique.values(), unique.keys(), fontsize=8, frameon=False)
+    place = {"loc": "outside right center", "fontsize": 8, "frameon": False}
+    figure.legend(unique.values(), unique.keys(), **place)
 
 
 if __name__ == "__main__":
