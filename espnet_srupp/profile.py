@@ -94,8 +94,12 @@ def profile(encoder: nn.Module, input_size: int, frames: int) -> list[Part]:
     was = encoder.training, getattr(encoder, "interctc_use_conditioning", False)
     encoder.interctc_use_conditioning = False
     try:
-        # with gradients, as without them the layers merge their parts on a CPU
-        with counter:
+        # with gradients, as without them the layers merge their parts on a CPU; but
+        # nothing is kept for a backward pass, which would be gigabytes
+        nothing = torch.autograd.graph.saved_tensors_hooks(
+            lambda _: None, lambda _: None
+        )
+        with counter, nothing:
             encoder.eval()(torch.zeros(1, frames, input_size), torch.tensor([frames]))
     finally:
         encoder.train(was[0])

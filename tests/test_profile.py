@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 from torch import nn
 
@@ -173,3 +174,15 @@ def test_the_encoder_stays_as_it_was(training):
     )
     profile(encoder.train(training), input_size, 50)
     assert encoder.training is training and encoder.interctc_use_conditioning
+
+
+def test_nothing_is_kept_for_a_backward_pass():
+    encoder, input_size = build_encoder({"encoder": "srupp", "encoder_conf": SIZES})
+    kept = []
+    hooks = torch.autograd.graph.saved_tensors_hooks(kept.append, lambda _: None)
+    with hooks:
+        encoder(torch.zeros(1, 100, input_size), torch.tensor([100]))
+        assert kept
+        kept.clear()
+        assert profile(encoder, input_size, 100)[0].flops > 0
+    assert not kept
