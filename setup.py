@@ -50,6 +50,7 @@ setup(
             "distributed",
             "hypothesis",
             "lightning; python_version >= '3.12'",
+            "nvidia-cuda-nvrtc-cu12; platform_system == 'Linux'",
             "pytest",
             "pytest-xdist",
             "ruff==0.17.*",

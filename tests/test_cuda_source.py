@@ -1,7 +1,9 @@
-"""kernels/recurrence.cu without a GPU: its arithmetic as C++, its syntax by NVRTC.
+"""kernels/recurrence.cu without a GPU: as C++, and as what NVRTC makes of it.
 
 The launcher is the real one, espnet_srupp/recurrence/cuda.py, with tensors on the CPU;
-only the last step, the launch, is replaced by a loop over threads (tests/host).
+only the last step, the launch, is replaced by a loop over threads (tests/host). It runs
+the source itself, or NVRTC's PTX translated to C++, where an asynchronous copy takes as
+long as it may and accesses are checked for their bounds and alignment.
 """
 
 import ctypes
@@ -15,6 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from host import nvrtc, ptx
 from test_recurrence import TOLERANCE, assert_equal, make, project, run
 
 from espnet_srupp.recurrence import cpu, cuda, recurrence
@@ -26,8 +29,9 @@ TYPES = list(cuda.NAMES)
 GEOMETRIES = [(1, 32), (1, 4), (2, 16), (2, 8), (4, 8), (4, 4)]
 SIGMOID_BOUND = 3e-7  # in kernels/README.md
 CARD = cuda.Card(multiprocessors=132, shared_bytes=228 * 1024)  # an H200's
-FLAGS = ["-std=c++17", "-O1", "-march=native", "-fno-strict-aliasing", "-shared"]
-FLAGS += ["-ffp-contract=off", "-fPIC", "-Wall", "-Werror", "-Wno-unknown-pragmas"]
+FLAGS = ["-std=c++17", "-march=native", "-fno-strict-aliasing", "-ffp-contract=off"]
+FLAGS += ["-fPIC", "-shared", f"-I{HERE / 'host'}"]
+STRICT = ["-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas"]
 
 
 def instances():
@@ -42,16 +46,67 @@ def instances():
             yield cuda.instance("forward", *types, geometry, save_c)
 
 
-@pytest.fixture(scope="session")
-def library(tmp_path_factory):
+@pytest.fixture(scope="session", params=["source", "sm_70", "sm_90"])
+def start(request, tmp_path_factory):
+    """Launches an instance by its name: the source as C++, or an architecture's PTX."""
     if shutil.which("g++") is None:
         pytest.skip("g++ is not installed")
-    target = tmp_path_factory.mktemp("host") / "recurrence.so"
-    names = enumerate(instances())
-    macro = " ".join(f"INSTANCE(kernel_{i}, {name})" for i, name in names)
-    command = ["g++", *FLAGS, f"-DINSTANCES={macro}", "-o", str(target)]
-    subprocess.run([*command, str(HERE / "host" / "harness.cpp")], check=True)
+    folder = tmp_path_factory.mktemp("host")
+    if request.param == "source":
+        return starter_of_source(folder)
+    return starter_of_ptx(folder, int(request.param.removeprefix("sm_")))
+
+
+def starter_of_source(folder):
+    symbols = {name: f"kernel_{i}" for i, name in enumerate(instances())}
+    macro = " ".join(f"INSTANCE({symbol}, {name})" for name, symbol in symbols.items())
+    flags = [*STRICT, f"-DINSTANCES={macro}"]
+    library = build(HERE / "host" / "harness.cpp", folder, flags)
+
+    def start(name, blocks, args, tensors):
+        values = [ctypes.c_longlong(arg) for arg in args]
+        pointers = [ctypes.cast(ctypes.pointer(v), ctypes.c_void_p) for v in values]
+        array = (ctypes.c_void_p * len(pointers))(*pointers)
+        getattr(library, symbols[name])(blocks, array)
+
+    return start
+
+
+def starter_of_ptx(folder, architecture):
+    names = list(instances())
+    code, symbols, _ = compile_as_cupy(
+        architecture, names, f"-arch=compute_{architecture}"
+    )
+    source = folder / "kernels.cpp"
+    source.write_text(ptx.translate(code))
+    library = build(source, folder, ["-O0"])
+
+    def start(name, blocks, args, tensors):
+        spans = [number for t in tensors for number in (t.data_ptr(), t.nbytes)]
+        library.allow((ctypes.c_ulonglong * len(spans))(*spans), len(tensors))
+        kernel = getattr(library, symbols[name])
+        kernel.restype = ctypes.c_char_p
+        fault = kernel(blocks, (ctypes.c_ulonglong * len(args))(*args))
+        assert not fault, f"{name}: {fault.decode()}"
+
+    return start
+
+
+def build(source, folder, flags):
+    target = folder / "kernels.so"
+    subprocess.run(["g++", *FLAGS, *flags, "-o", target, source], check=True)
     return ctypes.CDLL(str(target))
+
+
+def compile_as_cupy(architecture, names, *options):
+    """NVRTC's result for some instances, with the options that CuPy adds."""
+    compiler = nvrtc.compiler(architecture)
+    if compiler is None:
+        pytest.skip(
+            f"no NVRTC for sm_{architecture}: pip install nvidia-cuda-nvrtc-cu12"
+        )
+    options = [*cuda.OPTIONS, "-ftz=true", *options]
+    return compiler.compile(SOURCE.read_text(), names, options)
 
 
 def always(geometry):
@@ -65,21 +120,24 @@ def always(geometry):
 
 
 @pytest.fixture
-def on_host(library, monkeypatch):
+def on_host(start, monkeypatch):
     """backend="cpu" runs kernels/recurrence.cu; a function forces a geometry."""
-    symbols = {name: f"kernel_{i}" for i, name in enumerate(instances())}
+    tensors = []
+    launch = cuda._launch
 
-    def start(name, device, threads, args):
-        values = [ctypes.c_longlong(arg) for arg in args]
-        pointers = [ctypes.cast(ctypes.pointer(v), ctypes.c_void_p) for v in values]
-        array = (ctypes.c_void_p * len(pointers))(*pointers)
-        getattr(library, symbols[name])(-(-threads // cuda.WARP), array)
+    def launch_with(kernel, x, v, bidirectional, inputs, outputs, *flags):
+        tensors[:] = [t for t in (*inputs, *outputs) if t is not None]
+        launch(kernel, x, v, bidirectional, inputs, outputs, *flags)
+
+    def start_here(name, device, threads, args):
+        start(name, -(-threads // cuda.WARP), args, tensors)
 
     def force(geometry):
         monkeypatch.setattr(cuda, "choose", always(geometry))
 
     monkeypatch.setattr(cuda, "_card", lambda device: CARD)
-    monkeypatch.setattr(cuda, "_start", start)
+    monkeypatch.setattr(cuda, "_launch", launch_with)
+    monkeypatch.setattr(cuda, "_start", start_here)
     monkeypatch.setattr(cpu, "forward", cuda.forward)
     monkeypatch.setattr(cpu, "backward", cuda.backward)
     return force
@@ -152,6 +210,35 @@ def test_a_geometry_changes_no_bit(dtype, on_host):
         results.append(run(tensors, lengths, bidirectional=True))
     for result in results[1:]:
         assert_equal(result, results[0], tolerance=0)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("D", "widest"), [(5, 1), (6, 2), (16, 4)])
+def test_chosen_words_lie_where_they_can_be_moved(
+    D, widest, dtype, on_host, monkeypatch
+):
+    """A GPU refuses to move a word whose address is not a multiple of its size."""
+    chosen = set()
+
+    def choose(columns, width, fetched, moved, card):
+        few = card._replace(multiprocessors=1)
+        channels, _ = cuda_choose(columns, width, fetched, moved, few)
+        chosen.add(channels)
+        return cuda.Geometry(channels, {1: 4, 2: 8, 4: 8}[channels])
+
+    cuda_choose = cuda.choose
+    monkeypatch.setattr(cuda, "choose", choose)
+    tensors, lengths = make(5, 64, D, [5, 0, 3, 1] * 16, dtype)
+    options = {"bidirectional": D == 16}
+    aligned = run(tensors, lengths, **options)
+    assert chosen == {min(widest, 16 // tensors["v"].itemsize)}
+    unaligned = {
+        k: torch.cat([t.detach().flatten()[:1], t.detach().flatten()])[1:].view_as(t)
+        for k, t in tensors.items()
+    }
+    assert unaligned["x"].data_ptr() % (2 * dtype.itemsize) == dtype.itemsize
+    unaligned = {k: t.requires_grad_() for k, t in unaligned.items()}
+    assert_equal(run(unaligned, lengths, **options), aligned, tolerance=0)
 
 
 def test_inference_saves_no_state_and_changes_no_bit(on_host):
@@ -233,6 +320,7 @@ def test_half_numbers_are_rounded_as_torch_rounds(dtype, on_host):
     bits[::2] &= -(2**12)  # numbers half way between two half ones
     c0 = torch.nan_to_num(bits.view(torch.float32), nan=1.0)[None]
     c0.clamp_(-3e38, 3e38)
+    c0[c0.abs() < torch.finfo(c0.dtype).tiny] = 0  # as -ftz makes them
     D = c0.numel()
     u = torch.full((1, 1, 3, D), float("inf"), dtype=dtype)
     u[:, :, 2] = 0
@@ -314,56 +402,9 @@ def test_another_gpus_torch_is_named(monkeypatch):
         cuda._cupy()
 
 
-class NVRTC:
-    """Compiles as CuPy does, without a GPU; from pip's nvidia-cuda-nvrtc."""
-
-    def __init__(self, path):
-        for builtins in path.parent.glob("libnvrtc-builtins.so*"):
-            ctypes.CDLL(str(builtins))
-        self.library = ctypes.CDLL(str(path))
-
-    def call(self, name, *args):
-        return getattr(self.library, f"nvrtc{name}")(*args)
-
-    def architectures(self):
-        count = ctypes.c_int()
-        assert self.call("GetNumSupportedArchs", ctypes.byref(count)) == 0
-        array = (ctypes.c_int * count.value)()
-        assert self.call("GetSupportedArchs", array) == 0
-        return set(array)
-
-    def compile(self, code, names, options):
-        """(succeeded, log)"""
-        program, size = ctypes.c_void_p(), ctypes.c_size_t()
-        reference = ctypes.byref(program)
-        source = code.encode(), b"recurrence.cu"
-        assert self.call("CreateProgram", reference, *source, 0, None, None) == 0
-        for name in names:
-            assert self.call("AddNameExpression", program, name.encode()) == 0
-        array = (ctypes.c_char_p * len(options))(*map(str.encode, options))
-        status = self.call("CompileProgram", program, len(options), array)
-        self.call("GetProgramLogSize", program, ctypes.byref(size))
-        log = ctypes.create_string_buffer(size.value)
-        self.call("GetProgramLog", program, log)
-        self.call("DestroyProgram", reference)
-        return status == 0, log.value.decode()
-
-
-@pytest.fixture(scope="session")
-def compilers():
-    pattern = "nvidia/*/lib/libnvrtc.so.*"
-    found = [path for entry in sys.path for path in Path(entry).glob(pattern)]
-    return [NVRTC(path) for path in sorted(found)]
-
-
 @pytest.mark.parametrize("architecture", [70, 80, 90])
 @pytest.mark.parametrize("dtype", TYPES)
-def test_nvrtc_compiles_without_spilling_registers(dtype, architecture, compilers):
-    nvrtc = next((c for c in compilers if architecture in c.architectures()), None)
-    if nvrtc is None:
-        pytest.skip(
-            f"no NVRTC for sm_{architecture}: pip install nvidia-cuda-nvrtc-cu12"
-        )
+def test_nvrtc_compiles_without_spilling_registers(dtype, architecture):
     state = torch.float64 if dtype == torch.float64 else torch.float32
     widest = 16 // state.itemsize, 8
     names = [
@@ -371,9 +412,6 @@ def test_nvrtc_compiles_without_spilling_registers(dtype, architecture, compiler
         cuda.instance("forward", dtype, state, widest, True),
         cuda.instance("forward", dtype, state, (1, 32), False),
     ]
-    # CuPy adds the architecture and -ftz
-    options = [*cuda.OPTIONS, f"-arch=sm_{architecture}", "-ftz=true"]
-    options += ["--ptxas-options=-v"]
-    succeeded, log = nvrtc.compile(SOURCE.read_text(), names, options)
-    assert succeeded, log
+    options = f"-arch=sm_{architecture}", "--ptxas-options=-v"
+    *_, log = compile_as_cupy(architecture, names, *options)
     assert log.count(" 0 bytes spill stores") == len(names), log
