@@ -199,3 +199,11 @@ def test_help_shows_every_option_with_its_default(capsys):
         assert f"--{item.name} " in shown
     assert "(default: 30)" in shown
     assert "(default: false)" in shown
+
+
+def test_help_shows_what_the_recipe_gives(capsys):
+    with pytest.raises(SystemExit):
+        options("--nbpe", "5000", "--use_lm", "true", "--help", "--nbpe", "7")
+    shown = capsys.readouterr().out
+    assert "number of BPE tokens (default: 5000)" in shown
+    assert "train it and decode with it (default: true)" in shown

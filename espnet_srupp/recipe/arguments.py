@@ -9,6 +9,7 @@ import shlex
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
+from itertools import takewhile
 from pathlib import Path
 
 from espnet_srupp.recipe.errors import RecipeError
@@ -34,6 +35,7 @@ ARGUMENTS = (
     *("asr_args", "lm_args", "inference_args", "lm_train_text", "python", "cuda_cmd"),
     *("longform_models", "longform_join_args", "longform_args"),
 )
+HELP = ("-h", "--help")
 METAVARS = {str: "TEXT", int: "N", float: "X", bool: "true|false"}
 USAGE = "run.sh [--option value ...]"
 NOTE = """Options and stages are those of ESPnet's asr.sh. Paths are relative to the
@@ -58,7 +60,7 @@ def boolean(word: str) -> bool:
     return word == "true"
 
 
-def parser() -> Parser:
+def parser(defaults: Options) -> Parser:
     """The command line, made from the fields of `Options`."""
     result = Parser(
         usage=USAGE,
@@ -70,12 +72,13 @@ def parser() -> Parser:
     for item in fields(Options):
         name = item.metadata["group"]
         group = groups.setdefault(name, result.add_argument_group(name))
-        default = str(item.default).lower() if item.type is bool else item.default
+        default = getattr(defaults, item.name)
+        default = str(default).lower() if item.type is bool else default
         shown = f" (default: {default})" if default != "" else ""
         group.add_argument(
             f"--{item.name}",
             type=boolean if item.type is bool else item.type,
-            default=item.default,
+            default=getattr(defaults, item.name),
             choices=item.metadata["choices"] or None,
             metavar="|".join(item.metadata["choices"]) or METAVARS[item.type],
             help=(item.metadata["help"] + shown).replace("%", "%%"),
@@ -92,7 +95,7 @@ def joined(words: Sequence[str]) -> Iterator[str]:
     rest = deque(words)
     while rest:
         word = rest.popleft()
-        if word in ("-h", "--help"):
+        if word in HELP:
             yield word
             continue
         name, equals, value = word.removeprefix("--").partition("=")
@@ -126,7 +129,12 @@ def parse(words: Sequence[str], caller: Path) -> Options:
     Raises:
         RecipeError: an unknown option, a value of the wrong kind, a missing file.
     """
-    options = Options(**vars(parser().parse_args(list(joined(words)))))
+    words = list(joined(words))
+    before = list(takewhile(lambda word: word not in HELP, words))
+    options = Options(**vars(parser(Options()).parse_args(before)))
+    if before != words:
+        # the recipe's values, which its run.sh gives before those of the user
+        parser(options).parse_args(["--help"])
     check(options)
     names = (*INPUT_FILES, *CORPORA)
     given = {n: getattr(options, n) for n in names if getattr(options, n)}
