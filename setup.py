@@ -30,8 +30,8 @@ setup(
         "typeguard",
     ],
     extras_require={
-        "cuda12": ["cupy-cuda12x>=14"],
-        "cuda13": ["cupy-cuda13x>=14"],
+        "cuda12": ["cupy-cuda12x>=14.2"],
+        "cuda13": ["cupy-cuda13x>=14.2"],
         "dask": ["dask-jobqueue", "distributed"],
         "recipes": [
             "editdistance",

@@ -70,7 +70,7 @@ def milliseconds(function: Callable, sets: list[list[Tensor]], repeats: int) -> 
     kept = [None] * len(sets)
     # the GPU sleeps until the CPU has queued the rest
     torch.cuda.synchronize()
-    torch.cuda._sleep(10**8)
+    torch.cuda._sleep(4 * 10**6 * repeats)
     for i in range(repeats):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()

@@ -1,7 +1,7 @@
 // The SRU recurrence: a thread walks VEC neighbouring channels of one row through time.
 // README.md has the mathematics, the memory layout and the reasons.
-// No header: users have NVRTC, which comes without the toolkit's. No thread sees what
-// another writes: tests/host compiles this same text as C++, one thread after another.
+// No header: pip's CuPy comes without the toolkit's. No thread sees what another writes:
+// tests/host compiles this same text as C++, one thread after another.
 
 using int64 = long long;  // hours of audio hold more than 2^31 numbers
 
@@ -131,16 +131,33 @@ __device__ inline void wait() {
 #endif
 }
 
-// visit(i, last) for each i below count and GROUP
-template <int GROUP, typename Visit>
+// visit(i, last) for each i below count and GROUP; MORE: count is known to be larger
+template <int GROUP, bool MORE = false, typename Visit>
 __device__ __forceinline__ void each(int count, Visit visit) {
-    if (count > GROUP) {
+    if (MORE || count > GROUP) {
 #pragma unroll
         for (int i = 0; i < GROUP; i++) visit(i, false);
     } else {
 #pragma unroll
         for (int i = 0; i < GROUP; i++)
             if (i < count) visit(i, i == count - 1);
+    }
+}
+
+// The next two groups of frames are fetched, read and walked; MORE: all of them are there.
+template <bool MORE, int AHEAD, int GROUP, typename Frame, typename Fetch, typename Read,
+          typename Walk>
+__device__ __forceinline__ void two_groups(int &n, int &slot, Frame (&frames)[2][GROUP],
+                                           Fetch &fetch, Read &read, Walk &walk) {
+#pragma unroll
+    for (int half = 0; half < 2; half++, n -= GROUP) {
+        each<GROUP, MORE>(n - AHEAD, [&](int i, bool last) { fetch(slot + i, last); });
+        commit();
+        wait<AHEAD / GROUP - 1>();
+        slot = slot + GROUP == AHEAD ? 0 : slot + GROUP;
+#pragma unroll
+        for (int i = 0; i < GROUP; i++) frames[1 - half][i] = read(slot + i);
+        each<GROUP, MORE>(n, [&](int i, bool) { walk(frames[half][i]); });
     }
 }
 
@@ -159,18 +176,13 @@ __device__ __forceinline__ void pipeline(int n, Fetch fetch, Read read, Walk wal
     Frame frames[2][GROUP];
 #pragma unroll
     for (int i = 0; i < GROUP; i++) frames[0][i] = read(i);
-    for (int slot = 0; n > 0;) {
-#pragma unroll
-        for (int half = 0; half < 2; half++, n -= GROUP) {
-            each<GROUP>(n - AHEAD, [&](int i, bool last) { fetch(slot + i, last); });
-            commit();
-            wait<AHEAD / GROUP - 1>();
-            slot = slot + GROUP == AHEAD ? 0 : slot + GROUP;
-#pragma unroll
-            for (int i = 0; i < GROUP; i++) frames[1 - half][i] = read(slot + i);
-            each<GROUP>(n, [&](int i, bool) { walk(frames[half][i]); });
-        }
-    }
+    int slot = 0;
+    // without branches the compiler has one group fetched, one read and one walked at once
+#pragma unroll 1
+    while (n > AHEAD + 2 * GROUP)
+        two_groups<true, AHEAD>(n, slot, frames, fetch, read, walk);
+#pragma unroll 1
+    while (n > 0) two_groups<false, AHEAD>(n, slot, frames, fetch, read, walk);
 }
 
 // sigmoid(u + v c + b) for each channel of a pack
@@ -269,9 +281,10 @@ forward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ u,
     for (int64 t = on.frames; t < T; t++) store(h + t * B * D + at, pack<io, VEC>{});
 }
 
-// dv and db are (B, 2, D), each row's sums over time
+// dv and db are (B, 2, D), each row's sums over time. With 128 registers to a thread a
+// multiprocessor holds 16 blocks; float32 does not do with so few.
 template <typename io, typename state, int VEC, int AHEAD>
-__global__ void __launch_bounds__(32)
+__global__ void __launch_bounds__(32, sizeof(io) == 2 && __CUDA_ARCH__ >= 800 ? 16 : 1)
 backward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ dh,
          const state *dc_last, const io *__restrict__ u, const io *__restrict__ x,
          const state *v, const state *b, const state *c0, const int64 *lengths,

@@ -20,7 +20,7 @@ import torch
 from host import nvrtc, ptx
 from test_recurrence import TOLERANCE, assert_equal, make, project, run
 
-from espnet_srupp.recurrence import cpu, cuda, recurrence
+from espnet_srupp.recurrence import cuda, recurrence
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "kernels" / "recurrence.cu"
@@ -122,6 +122,9 @@ def always(geometry):
 @pytest.fixture
 def on_host(start, monkeypatch):
     """backend="cpu" runs kernels/recurrence.cu; a function forces a geometry."""
+    # not above: it needs numba, and tests/test_cuda.py takes what it can from here
+    from espnet_srupp.recurrence import cpu
+
     tensors = []
     launch = cuda._launch
 
@@ -231,13 +234,15 @@ def test_chosen_words_lie_where_they_can_be_moved(
     tensors, lengths = make(5, 64, D, [5, 0, 3, 1] * 16, dtype)
     options = {"bidirectional": D == 16}
     aligned = run(tensors, lengths, **options)
-    assert chosen == {min(widest, 16 // tensors["v"].itemsize)}
     unaligned = {
         k: torch.cat([t.detach().flatten()[:1], t.detach().flatten()])[1:].view_as(t)
         for k, t in tensors.items()
     }
-    assert unaligned["x"].data_ptr() % (2 * dtype.itemsize) == dtype.itemsize
     unaligned = {k: t.requires_grad_() for k, t in unaligned.items()}
+    assert unaligned["x"].data_ptr() % (2 * dtype.itemsize) == dtype.itemsize
+    small = unaligned | {k: tensors[k] for k in "ux"}
+    assert_equal(run(small, lengths, **options), aligned, tolerance=0)
+    assert chosen == {min(widest, 16 // tensors["v"].itemsize)}
     assert_equal(run(unaligned, lengths, **options), aligned, tolerance=0)
 
 
@@ -359,6 +364,8 @@ def test_a_geometry_fits_the_tensors(B, D, dtype):
 
 
 def test_signatures_are_those_of_the_cpu():
+    from espnet_srupp.recurrence import cpu
+
     for name in ("forward", "backward"):
         functions = getattr(cpu, name), getattr(cuda, name)
         assert len({inspect.signature(function) for function in functions}) == 1
@@ -382,6 +389,15 @@ def test_a_missing_cupy_is_named_with_its_remedy(version, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     message = rf"need CuPy; run pip install 'espnet_srupp\[{extra}\]'\.$"
     with pytest.raises(ImportError, match=message):
+        cuda._cupy()
+
+
+def test_a_cupy_without_a_folder_for_kernels_is_named(tmp_path, monkeypatch):
+    (tmp_path / "cupy.py").write_text("raise PermissionError(13, 'denied', '/home/x')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    with pytest.raises(OSError, match="denied.*: let CUPY_CACHE_DIR name a folder"):
         cuda._cupy()
 
 

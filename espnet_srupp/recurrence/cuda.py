@@ -7,8 +7,10 @@ lengths out of range are no error here: the kernel clamps them to [0, T].
 kernels/README.md has the launch geometry and its reasons.
 """
 
+import contextlib
 import functools
 import importlib.resources
+from collections.abc import Iterator
 from types import ModuleType
 from typing import NamedTuple
 
@@ -24,6 +26,7 @@ NAMES = {
 # with contraction a column's rounding could depend on how many a thread walks
 OPTIONS = ("-std=c++17", "--fmad=false")
 WARP = 32
+WIDEST = 16  # bytes of a load
 # a thread takes more channels while this many warps are left to each multiprocessor
 WARPS = 6
 # share of a multiprocessor's shared memory that holds frames fetched ahead
@@ -90,7 +93,13 @@ def backward(
 
 
 def _contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
-    return [None if t is None else t.detach().contiguous() for t in tensors]
+    return [None if t is None else _movable(t.detach().contiguous()) for t in tensors]
+
+
+def _movable(tensor: Tensor) -> Tensor:
+    """A small one that lies at an odd address somewhere else, for wide loads."""
+    odd = tensor.dim() == 2 and tensor.data_ptr() % WIDEST != 0
+    return tensor.clone() if odd else tensor
 
 
 def _launch(
@@ -143,7 +152,8 @@ def choose(
     channels = 1
     for n in (2, 4):
         fits = width % n == 0 and all(
-            n * t.itemsize <= 16 and t.data_ptr() % (n * t.itemsize) == 0 for t in moved
+            n * t.itemsize <= WIDEST and t.data_ptr() % (n * t.itemsize) == 0
+            for t in moved
         )
         # fewer than 4 bytes cannot be fetched ahead
         narrow = min(t.itemsize for t in moved) * n <= 4
@@ -176,9 +186,22 @@ def _kernel(name: str, device: torch.device):
     module = _cupy().RawModule(
         code=code.read_text(), options=OPTIONS, name_expressions=[name]
     )
-    kernel = module.get_function(name)
+    with _cache_named():
+        kernel = module.get_function(name)
     kernel.preferred_shared_memory_carveout = 100  # per cent: nothing is read twice
     return kernel
+
+
+@contextlib.contextmanager
+def _cache_named() -> Iterator[None]:
+    """CuPy keeps kernels in the home, and does without no folder for them."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(
+            f"recurrence: CuPy cannot keep compiled kernels ({error}): let "
+            "CUPY_CACHE_DIR name a folder that can be written"
+        ) from error
 
 
 def _cupy() -> ModuleType:
@@ -190,7 +213,8 @@ def _cupy() -> ModuleType:
     extra = "cuda12" if int(torch.version.cuda.split(".")[0]) < 13 else "cuda13"
     remedy = f"run pip install 'espnet_srupp[{extra}]'."
     try:
-        import cupy
+        with _cache_named():
+            import cupy
     except ImportError as error:
         raise ImportError(
             f"recurrence: tensors on a GPU need CuPy; {remedy}"

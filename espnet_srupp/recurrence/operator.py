@@ -57,6 +57,7 @@ def recurrence(
     Raises:
         ValueError: a shape, length, type, layout, device or backend does not fit.
         ImportError: the tensors are on a GPU, and CuPy is missing.
+        OSError: CuPy has no folder for compiled kernels.
     """
     _check(u, x, v, b, c0, lengths, mask_c, bidirectional)
     state = STATE[u.dtype]

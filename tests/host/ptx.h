@@ -200,16 +200,16 @@ template <typename A> void mov_b64_unpack(u32 &low, u32 &high, A a) {
 
 template <typename D> void ld_param_u64(D &d, u64 a) { d = a; }
 
-// numbers of so many bytes each, at neighbouring addresses
+// numbers of so many bytes each, at neighbouring addresses; registers may be wider
 template <u64 BYTES, typename... D>
 void load(const unsigned char *from, D &...d) {
-    static_assert(((sizeof d == BYTES) && ...));
-    ((memcpy(&d, from, BYTES), from += BYTES), ...);
+    static_assert(((sizeof d >= BYTES) && ...));
+    ((d = D(), memcpy(&d, from, BYTES), from += BYTES), ...);
 }
 
 template <u64 BYTES, typename... A>
 void store(unsigned char *to, const A &...a) {
-    static_assert(((sizeof a == BYTES) && ...));
+    static_assert(((sizeof a >= BYTES) && ...));
     ((memcpy(to, &a, BYTES), to += BYTES), ...);
 }
 
