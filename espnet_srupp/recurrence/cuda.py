@@ -97,7 +97,7 @@ def _contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
 
 
 def _movable(tensor: Tensor) -> Tensor:
-    """A small one that lies at an odd address somewhere else, for wide loads."""
+    """A copy of a small tensor at an odd address, so that its loads can be wide."""
     odd = tensor.dim() == 2 and tensor.data_ptr() % WIDEST != 0
     return tensor.clone() if odd else tensor
 
@@ -194,7 +194,7 @@ def _kernel(name: str, device: torch.device):
 
 @contextlib.contextmanager
 def _cache_named() -> Iterator[None]:
-    """CuPy keeps kernels in the home, and does without no folder for them."""
+    """Says what to do where CuPy has no folder, by default in the home, for kernels."""
     try:
         yield
     except OSError as error:
