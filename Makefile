@@ -12,7 +12,7 @@ DEFAULT := $(shell python3 -c '$(NUMBERS)' 2>/dev/null)
 # another interpreter than the default one gets an environment of its own
 VENV ?= .venv$(if $(filter-out $(DEFAULT),$(VERSION)),-$(VERSION))
 BIN := $(abspath $(VENV))/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+PIP := '$(BIN)/python' -m pip --disable-pip-version-check -qq
 TORCH_CPU := https://download.pytorch.org/whl/cpu
 # with its CUDA libraries, while it is unpacked
 TORCH_GIB := 8
@@ -46,7 +46,7 @@ $(VENV)/python-$(VERSION):
 # PyTorch's CPU build is far smaller than PyPI's, which brings CUDA with it
 $(VENV)/torch: constraints.txt | $(VENV)/python-$(VERSION)
 	@echo '[2/3] torch and torchaudio'
-	@{ ! command -v nvidia-smi >/dev/null && timeout 5 $(BIN)/python -c \
+	@{ ! command -v nvidia-smi >/dev/null && timeout 5 '$(BIN)/python' -c \
 	    'import urllib.request as u; u.urlopen("$(TORCH_CPU)/torch/")' 2>/dev/null && \
 	  $(PIP) install -c constraints.txt --index-url $(TORCH_CPU) torch torchaudio; } || { \
 	  echo "      from PyPI, with CUDA, which is large: PyTorch's CPU builds are out of" \
@@ -72,15 +72,15 @@ demo: install
 	  -o -name attention.png | sort | sed 's/^/  /'
 
 test: install
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --max-worker-restart 0
+	@OMP_NUM_THREADS=1 '$(BIN)/python' -m pytest -n 2 --dist loadfile --max-worker-restart 0
 
 fuzz: install
-	@$(BIN)/python tests/test_fuzz.py 600
+	@'$(BIN)/python' tests/test_fuzz.py 600
 
 lint: install
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/shellcheck $(SHELL_FILES)
+	@'$(BIN)/ruff' check .
+	@'$(BIN)/ruff' format --check .
+	@'$(BIN)/shellcheck' $(SHELL_FILES)
 
 clean:
 	rm -rf .venv .venv-3.* recipes/mini/asr1/data recipes/mini/asr1/downloads \

@@ -127,6 +127,20 @@ def test_own_options_and_files_of_run_sh_are_right(recipe, tmp_path):
     assert done.stderr.startswith("error: --stage 16 ")
 
 
+def test_run_sh_finds_itself_by_a_link_and_whatever_cdpath_is(tmp_path):
+    (tmp_path / "asr1").symlink_to(RECIPES[0])
+    decoy = tmp_path / "decoy" / "asr1"
+    decoy.mkdir(parents=True)
+    done = subprocess.run(
+        ["bash", "asr1/run.sh", "--stage", "16"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path(), "CDPATH": str(decoy.parent)},
+    )
+    assert done.stderr.startswith("error: --stage 16 ")
+
+
 def path():
     """PATH with this very Python first."""
     return f"{Path(sys.executable).parent}:{os.environ['PATH']}"

@@ -36,11 +36,13 @@ def test_only_what_changes_the_features_counts():
             "model_conf.ctc_weight": 0.3,
             "optim": "adam",
             "preprocessor_conf.rir_scp": "x",
+            "speech_volume_normalize": "0.05",
         }
     ) == {
         "frontend_conf.n_fft": 512,
         "frontend": "default",
         "preprocessor_conf.rir_scp": "x",
+        "speech_volume_normalize": "0.05",
     }
 
 

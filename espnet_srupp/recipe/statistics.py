@@ -23,6 +23,7 @@ from espnet_srupp.recipe.tokens import check_tokens, split_function
 UTTERANCES_PER_PROCESS = 5000
 # what changes the statistics; all else in a configuration does not
 DEPENDS_ON = ("frontend", "preprocessor", "input_size", "model_conf.extract_feats")
+DEPENDS_ON += ("speech_volume_normalize",)
 # what changes the frames that CTC has, by the value that most configurations share
 LENGTHS = {"encoder_conf.input_layer": "conv2d"}
 

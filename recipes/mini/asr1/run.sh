@@ -3,7 +3,7 @@
 # Minutes on two cores; --help lists all options.
 set -euo pipefail
 
-cd "$(dirname "${BASH_SOURCE[0]}")"
+cd -P -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")"
 # shellcheck source=../../path.sh source-path=SCRIPTDIR
 . ../../path.sh
 
