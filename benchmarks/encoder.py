@@ -14,6 +14,9 @@ import argparse
 import statistics
 import sys
 import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import machine
@@ -127,7 +130,7 @@ def compare(
         xs_pad = torch.randn(len(ilens), int(ilens.max()), given["input_size"])
         given["run"] = meter.step(given["encoder"], xs_pad, ilens)
         meter.time(given["run"])  # warm
-        memory[path] = meter.memory(given["run"])
+        memory[path] = alone(memory_of, path, ilens, meter, torch.get_num_threads())
         parts[path] = shares(given["run"], meter.device)
         forget(given["encoder"])
     for _ in range(repeats):
@@ -145,6 +148,25 @@ def compare(
             | {"mib": memory[path] / 2**20, "parts": parts[path]}
         )
     return rows
+
+
+def alone(function: Callable, *args: object) -> int:
+    """What a function returns in a process of its own.
+
+    After larger ones a model takes more memory than by itself.
+    """
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(function, *args).result()
+
+
+def memory_of(path: Path, ilens: torch.Tensor, meter: Meter, threads: int) -> int:
+    torch.set_num_threads(threads)
+    given = load(path, meter.train, meter)
+    xs_pad = torch.randn(len(ilens), int(ilens.max()), given["input_size"])
+    run = meter.step(given["encoder"], xs_pad, ilens)
+    meter.time(run)  # warm
+    forget(given["encoder"])
+    return meter.memory(run)
 
 
 def forget(encoder: torch.nn.Module) -> None:
