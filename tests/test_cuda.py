@@ -4,7 +4,8 @@ import sys
 
 import pytest
 import torch
-from test_cuda_source import GEOMETRIES, SHAPES, SIGMOID_BOUND, TYPES, always, sigmoid
+from host.start import GEOMETRIES, TYPES
+from test_cuda_source import SHAPES, SIGMOID_BOUND, always, sigmoid
 from test_recurrence import TOLERANCE, assert_equal, make
 
 from espnet_srupp.layer import SRUppLayer

@@ -6,44 +6,26 @@ the source itself, or NVRTC's PTX translated to C++, where an asynchronous copy 
 long as it may and accesses are checked for their bounds and alignment.
 """
 
-import ctypes
 import inspect
-import itertools
 import shutil
-import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
-from host import nvrtc, ptx
+from host.start import (
+    GEOMETRIES,
+    TYPES,
+    compile_as_cupy,
+    starter_of_ptx,
+    starter_of_source,
+)
 from test_recurrence import TOLERANCE, assert_equal, make, project, run
 
 from espnet_srupp.recurrence import cuda, recurrence
 
-HERE = Path(__file__).parent
-SOURCE = HERE.parent / "kernels" / "recurrence.cu"
-TYPES = list(cuda.NAMES)
-# every width and depth that `cuda.choose` returns, in pairs
-GEOMETRIES = [(1, 32), (1, 4), (2, 16), (2, 8), (4, 8), (4, 4)]
 SIGMOID_BOUND = 3e-7  # in kernels/README.md
 CARD = cuda.Card(multiprocessors=132, shared_bytes=228 * 1024)  # an H200's
-FLAGS = ["-std=c++17", "-march=native", "-fno-strict-aliasing", "-ffp-contract=off"]
-FLAGS += ["-fPIC", "-shared", f"-I{HERE / 'host'}"]
-STRICT = ["-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas"]
-
-
-def instances():
-    """Every kernel's name, as the launcher writes it."""
-    for dtype, geometry in itertools.product(TYPES, GEOMETRIES):
-        state = torch.float64 if dtype == torch.float64 else torch.float32
-        if geometry[0] * state.itemsize > 16:
-            continue
-        types = dtype, state
-        yield cuda.instance("backward", *types, geometry)
-        for save_c in (False, True):
-            yield cuda.instance("forward", *types, geometry, save_c)
 
 
 @pytest.fixture(scope="session", params=["source", "sm_70", "sm_90"])
@@ -55,58 +37,6 @@ def start(request, tmp_path_factory):
     if request.param == "source":
         return starter_of_source(folder)
     return starter_of_ptx(folder, int(request.param.removeprefix("sm_")))
-
-
-def starter_of_source(folder):
-    symbols = {name: f"kernel_{i}" for i, name in enumerate(instances())}
-    macro = " ".join(f"INSTANCE({symbol}, {name})" for name, symbol in symbols.items())
-    flags = [*STRICT, f"-DINSTANCES={macro}"]
-    library = build(HERE / "host" / "harness.cpp", folder, flags)
-
-    def start(name, blocks, args, tensors):
-        values = [ctypes.c_longlong(arg) for arg in args]
-        pointers = [ctypes.cast(ctypes.pointer(v), ctypes.c_void_p) for v in values]
-        array = (ctypes.c_void_p * len(pointers))(*pointers)
-        getattr(library, symbols[name])(blocks, array)
-
-    return start
-
-
-def starter_of_ptx(folder, architecture):
-    names = list(instances())
-    code, symbols, _ = compile_as_cupy(
-        architecture, names, f"-arch=compute_{architecture}"
-    )
-    source = folder / "kernels.cpp"
-    source.write_text(ptx.translate(code))
-    library = build(source, folder, ["-O0"])
-
-    def start(name, blocks, args, tensors):
-        spans = [number for t in tensors for number in (t.data_ptr(), t.nbytes)]
-        library.allow((ctypes.c_ulonglong * len(spans))(*spans), len(tensors))
-        kernel = getattr(library, symbols[name])
-        kernel.restype = ctypes.c_char_p
-        fault = kernel(blocks, (ctypes.c_ulonglong * len(args))(*args))
-        assert not fault, f"{name}: {fault.decode()}"
-
-    return start
-
-
-def build(source, folder, flags):
-    target = folder / "kernels.so"
-    subprocess.run(["g++", *FLAGS, *flags, "-o", target, source], check=True)
-    return ctypes.CDLL(str(target))
-
-
-def compile_as_cupy(architecture, names, *options):
-    """NVRTC's result for some instances, with the options that CuPy adds."""
-    compiler = nvrtc.compiler(architecture)
-    if compiler is None:
-        pytest.skip(
-            f"no NVRTC for sm_{architecture}: pip install nvidia-cuda-nvrtc-cu12"
-        )
-    options = [*cuda.OPTIONS, "-ftz=true", *options]
-    return compiler.compile(SOURCE.read_text(), names, options)
 
 
 def always(geometry):

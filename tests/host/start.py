@@ -1,0 +1,90 @@
+"""Starts kernels of kernels/recurrence.cu on the host, as C++ or from NVRTC's PTX."""
+
+import ctypes
+import itertools
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from host import nvrtc, ptx
+
+from espnet_srupp.recurrence import cuda
+
+HERE = Path(__file__).parent
+SOURCE = HERE.parents[1] / "kernels" / "recurrence.cu"
+TYPES = list(cuda.NAMES)
+# every width and depth that `cuda.choose` returns, in pairs
+GEOMETRIES = [(1, 32), (1, 4), (2, 16), (2, 8), (4, 8), (4, 4)]
+FLAGS = ["-std=c++17", "-march=native", "-fno-strict-aliasing", "-ffp-contract=off"]
+FLAGS += ["-fPIC", "-shared", f"-I{HERE}"]
+STRICT = ["-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas"]
+
+
+def instances() -> Iterator[str]:
+    """Every kernel's name, as the launcher writes it."""
+    for dtype, geometry in itertools.product(TYPES, GEOMETRIES):
+        state = torch.float64 if dtype == torch.float64 else torch.float32
+        if geometry[0] * state.itemsize > 16:
+            continue
+        types = dtype, state
+        yield cuda.instance("backward", *types, geometry)
+        for save_c in (False, True):
+            yield cuda.instance("forward", *types, geometry, save_c)
+
+
+def starter_of_source(folder: Path) -> Callable:
+    """A function that starts an instance by its name, of the source as C++."""
+    symbols = {name: f"kernel_{i}" for i, name in enumerate(instances())}
+    macro = " ".join(f"INSTANCE({symbol}, {name})" for name, symbol in symbols.items())
+    flags = [*STRICT, f"-DINSTANCES={macro}"]
+    library = build(HERE / "harness.cpp", folder, flags)
+
+    def start(name, blocks, args, tensors):
+        values = [ctypes.c_longlong(arg) for arg in args]
+        pointers = [ctypes.cast(ctypes.pointer(v), ctypes.c_void_p) for v in values]
+        array = (ctypes.c_void_p * len(pointers))(*pointers)
+        getattr(library, symbols[name])(blocks, array)
+
+    return start
+
+
+def starter_of_ptx(folder: Path, architecture: int) -> Callable:
+    """The same of the PTX, which stops at an access out of bounds or unaligned."""
+    names = list(instances())
+    code, symbols, _ = compile_as_cupy(
+        architecture, names, f"-arch=compute_{architecture}"
+    )
+    source = folder / "kernels.cpp"
+    source.write_text(ptx.translate(code))
+    library = build(source, folder, ["-O0"])
+
+    def start(name, blocks, args, tensors):
+        spans = [number for t in tensors for number in (t.data_ptr(), t.nbytes)]
+        library.allow((ctypes.c_ulonglong * len(spans))(*spans), len(tensors))
+        kernel = getattr(library, symbols[name])
+        kernel.restype = ctypes.c_char_p
+        fault = kernel(blocks, (ctypes.c_ulonglong * len(args))(*args))
+        assert not fault, f"{name}: {fault.decode()}"
+
+    return start
+
+
+def build(source: Path, folder: Path, flags: Sequence[str]) -> ctypes.CDLL:
+    target = folder / "kernels.so"
+    subprocess.run(["g++", *FLAGS, *flags, "-o", target, source], check=True)
+    return ctypes.CDLL(str(target))
+
+
+def compile_as_cupy(
+    architecture: int, names: Sequence[str], *options: str
+) -> tuple[str, dict[str, str], str]:
+    """NVRTC's result for some instances, with the options that CuPy adds."""
+    compiler = nvrtc.compiler(architecture)
+    if compiler is None:
+        pytest.skip(
+            f"no NVRTC for sm_{architecture}: pip install nvidia-cuda-nvrtc-cu12"
+        )
+    options = [*cuda.OPTIONS, "-ftz=true", *options]
+    return compiler.compile(SOURCE.read_text(), names, options)
