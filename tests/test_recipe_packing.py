@@ -1,5 +1,6 @@
 """A packed model is what ESPnet unpacks."""
 
+import shutil
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -54,6 +55,31 @@ def test_espnet_unpacks_it(recipe, tmp_path, capsys):
     with open(found["asr_model_file"]) as file:
         assert file.read() == "model"
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("expdir", ["exp", "../big/exp"])
+def test_paths_of_this_machine_do_not_go_in(recipe, tmp_path, expdir):
+    given, names = recipe
+    here = tmp_path / expdir
+    here.parent.mkdir(exist_ok=True)
+    names.stats.parent.rename(here)
+    names = layout(replace(given, expdir=str(here.resolve())))
+    stats = names.stats / "train" / "feats_stats.npz"
+    config = {"normalize_conf": {"stats_file": str(stats)}, "none": None}
+    (names.exp / "config.yaml").write_text(yaml.safe_dump(config))
+    target = pack(given, names).rename(tmp_path / "x.zip")
+    shutil.rmtree(here)
+    with zipfile.ZipFile(target) as archive:
+        assert not any(name.startswith("/") for name in archive.namelist())
+    found = unpack(target, tmp_path / "out")
+    assert Path(found["asr_model_file"]).read_text() == "model"
+    with open(found["asr_train_config"]) as file:
+        unpacked = yaml.safe_load(file)
+    assert unpacked["none"] is None
+    assert Path(unpacked["normalize_conf"]["stats_file"]).read_text() == "npz"
+    assert (tmp_path / "out").resolve() in Path(
+        found["asr_model_file"]
+    ).resolve().parents
 
 
 def test_results_and_pictures_go_in(recipe):

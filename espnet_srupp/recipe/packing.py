@@ -1,12 +1,15 @@
 """Stage 14: models, results, pictures and a card in one zip file for ESPnet."""
 
 import os
+import shutil
 import zipfile
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from espnet2.main_funcs.pack_funcs import pack
+import yaml
+from espnet2.main_funcs.pack_funcs import find_path_and_change_it_recursive, pack
 
 from espnet_srupp.recipe import card, decoding
 from espnet_srupp.recipe.layout import Layout
@@ -52,19 +55,59 @@ def pack_model(
         text: the model card.
         path: the zip file to make.
     """
+    inside = names_inside([*models.values(), *files])
     configs = {k: v for k, v in models.items() if k.endswith("_config")}
-    # the suffix tells ESPnet the kind of archive
-    partial = path.with_name(f".partial_{path.name}")
-    try:
+    with TemporaryDirectory(dir=path.parent, prefix=".packing_") as folder:
+        for source, name in inside.items():
+            target = Path(folder, name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+        for config in configs.values():
+            rename_in(Path(folder, inside[config]), inside)
+        # the suffix tells ESPnet the kind of archive
+        packed = Path(folder, "packed.zip").absolute()
         with open(path.with_suffix(".log"), "w") as log, redirect_stdout(log):
-            pack(
-                files={k: v for k, v in models.items() if k not in configs},
-                yaml_files=configs,
-                option=files,
-                outpath=partial,
-            )
-        with zipfile.ZipFile(partial, "a") as archive:
+            with current_folder(folder):
+                pack(
+                    files={k: inside[v] for k, v in models.items() if k not in configs},
+                    yaml_files={k: inside[v] for k, v in configs.items()},
+                    option=[inside[file] for file in files],
+                    outpath=packed,
+                )
+        with zipfile.ZipFile(packed, "a") as archive:
             archive.writestr(card.NAME, text)
-        os.replace(partial, path)
+        os.replace(packed, path)
+
+
+def names_inside(paths: Sequence[Path]) -> dict[Path, str]:
+    """Names in an archive: none is absolute, wherever the experiments lie.
+
+    ESPnet would keep absolute ones, and unpack to other files than it then looks for.
+    """
+    full = {path: Path(os.path.abspath(path)) for path in paths}
+    outside = [path for path in full.values() if Path.cwd() not in path.parents]
+    above = Path(os.path.commonpath(outside)).parent if outside else Path()
+    return {
+        path: str(where.relative_to(above if where in outside else Path.cwd()))
+        for path, where in full.items()
+    }
+
+
+def rename_in(config: Path, names: Mapping[Path, str]) -> None:
+    """Writes the names in the archive into a configuration, where ESPnet looks."""
+    settings = yaml.safe_load(config.read_text(encoding="utf-8"))
+    for path, name in names.items():
+        settings = find_path_and_change_it_recursive(settings, str(path), name)
+    config.write_text(
+        yaml.safe_dump(settings, sort_keys=False, allow_unicode=True), encoding="utf-8"
+    )
+
+
+@contextmanager
+def current_folder(folder: str) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
     finally:
-        partial.unlink(missing_ok=True)
+        os.chdir(before)
