@@ -123,6 +123,13 @@ def test_what_is_unpacked_is_not_unpacked_again(small):
     assert os.stat("downloads/an4").st_ino == before
 
 
+def test_an_archive_that_is_named_is_read_though_an4_is_there(small):
+    prepare(pack(Path("x.tgz"), FILES))
+    with pytest.raises(RecipeError, match=r"x.tgz holds other audio"):
+        prepare(pack(Path("x.tgz"), FILES | {"wav/an4_clstk/aa/an2-aa-b.wav": "0"}))
+    prepare(None)
+
+
 OTHER = {
     "another word": (
         {"etc/an4_test.transcription": "ERASE D (cen1-cc-b)\n"},

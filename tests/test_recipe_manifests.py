@@ -2,6 +2,7 @@
 
 import io
 import logging
+import os
 import re
 import shlex
 import tarfile
@@ -13,6 +14,7 @@ from espnet_srupp.recipe import asr, datadir
 from espnet_srupp.recipe.corpora import manifests
 from espnet_srupp.recipe.errors import RecipeError
 
+AUDIO = (".flac", ".wav")
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
 ARCHIVES = {
@@ -92,6 +94,32 @@ def test_what_is_done_is_not_done_again_until_the_corpus_changes(corpus, capsys)
     assert run(corpus, *SMALL[corpus], *one) == 0
     assert "done before" in capsys.readouterr().out
     Path("disk", DEV[corpus], "new").mkdir()
+    assert run(corpus, *SMALL[corpus], *one) == 0
+    assert "again, as content was" in capsys.readouterr().out
+
+
+# a transcript, and what lies there without being one
+TRANSCRIPT = {
+    "librispeech": "LibriSpeech/dev-clean/**/*.trans.txt",
+    "aishell": "data_aishell/transcript/*.txt",
+    "tedlium3": "TEDLIUM_release-3/legacy/dev/stm/*.stm",
+}
+
+
+def test_an_edited_transcript_is_seen(corpus, capsys):
+    one = ["--stop_stage", "1"]
+    stages(corpus, *one)
+    audio = next(path for path in Path("disk").rglob("*") if path.suffix in AUDIO)
+    os.utime(audio)
+    capsys.readouterr()
+    assert run(corpus, *SMALL[corpus], *one) == 0
+    assert "done before" in capsys.readouterr().out
+    transcript = next(Path("disk").glob(TRANSCRIPT[corpus]))
+    # in place, as by an editor
+    with open(transcript, "r+b") as file:
+        text = file.read()
+        file.seek(0)
+        file.write(text)
     assert run(corpus, *SMALL[corpus], *one) == 0
     assert "again, as content was" in capsys.readouterr().out
 

@@ -49,7 +49,8 @@ def prepare(data: Path, downloads: Path, folder: Path | None, partial: bool) -> 
 
 def content(folder: Path) -> str:
     """What there is in a folder, for the record of stage 1."""
-    return manifests.content(folders(manifests.locate(folder, NAME)))
+    root = manifests.locate(folder, NAME)
+    return manifests.content(root, [root / "transcript", *folders(root).values()])
 
 
 def folders(root: Path) -> dict[str, Path]:

@@ -29,13 +29,14 @@ def prepare(data: Path, downloads: Path, archive: Path | None) -> None:
     Args:
         data: where the data directories go.
         downloads: AN4 is unpacked to its `an4` folder, and stays there.
-        archive: a local copy of the archive, or None to download it from GitHub.
+        archive: a local copy of the archive, or None for AN4 as it is there, or else
+            a download from GitHub.
 
     Raises:
         RecipeError: the archive cannot be had, or does not hold AN4 bit for bit.
     """
     target = downloads / "an4"
-    if not target.is_dir():
+    if archive or not target.is_dir():
         if archive is None:
             archive = downloads / f"an4-{COMMIT[:7]}.tar.gz"
             download(URL, archive)

@@ -105,7 +105,8 @@ def sentences(downloads: Path, folder: Path | None) -> Iterator[str]:
 
 def content(folder: Path) -> str:
     """What there is in a folder, for the record of stage 1."""
-    return manifests.content(folders(locate(folder)))
+    root = locate(folder)
+    return manifests.content(root, folders(root).values())
 
 
 def locate(folder: Path) -> Path:

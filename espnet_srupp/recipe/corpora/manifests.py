@@ -1,10 +1,10 @@
 """What the corpora share that lhotse prepares: where they lie, if they are whole."""
 
+import hashlib
 import logging
 import os
 import shutil
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.stage import say
 
 OPENSLR = "https://www.openslr.org/resources"
+AUDIO = (".flac", ".wav")
 TAKE = "or take what is there with --partial true"
 
 
@@ -58,15 +59,24 @@ def locate(folder: Path, name: str) -> Path:
     return folder / name if (folder / name).is_dir() else folder
 
 
-def content(parts: dict[str, Path]) -> str:
-    """Which parts there are and since when, for the record of stage 1."""
-    times = {
-        name: path.stat().st_mtime for name, path in parts.items() if path.is_dir()
-    }
-    return ", ".join(
-        f"{name} of {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(changed))}"
-        for name, changed in times.items()
-    )
+def content(root: Path, folders: Iterable[Path]) -> str:
+    """What there is of a corpus, for the record of stage 1.
+
+    Folders count by their times, which tell of new names in them, and files that are
+    not audio by size and time: stage 1 reads no audio, the others look at it.
+    """
+    found, size = hashlib.blake2b(digest_size=4), 0
+    for top in sorted(folders):
+        for folder, subfolders, names in os.walk(top):
+            subfolders.sort()
+            told = [n for n in sorted(names) if not n.lower().endswith(AUDIO)]
+            size += len(told)
+            for path in (Path(folder), *(Path(folder, name) for name in told)):
+                at = path.stat()
+                known = "" if path.is_dir() else at.st_size
+                line = f"{path.relative_to(root)} {known} {at.st_mtime_ns}\n"
+                found.update(os.fsencode(line))
+    return f"{size} files ({found.hexdigest()})"
 
 
 def present(

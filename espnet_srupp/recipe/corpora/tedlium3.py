@@ -72,7 +72,9 @@ def sentences(downloads: Path, folder: Path | None) -> Iterator[str]:
 
 def content(folder: Path) -> str:
     """What there is in a folder, for the record of stage 1."""
-    return manifests.content(folders(manifests.locate(folder, NAME)))
+    root = manifests.locate(folder, NAME)
+    # as the length of a talk's audio counts too
+    return manifests.content(root, [path.parent for path in folders(root).values()])
 
 
 def folders(root: Path) -> dict[str, Path]:
