@@ -2,8 +2,10 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +62,38 @@ def test_a_scheduler_without_dask_is_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(RecipeError, match=r"needs Dask: pip install .*\[dask\]"):
         parallel_map(square, [1], 1, "work", scheduler="local")
+
+
+AT_WORK = """
+import os, time
+from pathlib import Path
+from espnet_srupp.recipe.parallel import parallel_map
+def work(number):
+    os.write(1, b"%d\\n" % os.getpid())
+    time.sleep(60)
+parallel_map(work, [1, 2], 2, "work")
+"""
+
+
+def running(process):
+    """Whether there is such a process, and not only its exit code."""
+    stat = Path(f"/proc/{process}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="as only Linux tells of it")
+def test_workers_end_with_a_parent_that_is_killed():
+    root = str(Path(__file__).parents[1])
+    with subprocess.Popen(
+        [sys.executable, "-c", AT_WORK],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": root},
+    ) as parent:
+        workers = [int(parent.stdout.readline()) for _ in range(2)]
+        assert all(map(running, workers))
+        parent.kill()
+    until = time.monotonic() + 10
+    while any(map(running, workers)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not any(map(running, workers))

@@ -210,6 +210,11 @@ def test_the_error_of_an_earlier_run_in_the_same_log_is_not_told(tmp_path):
             "--stage 3",
             id="audio",
         ),
+        pytest.param(
+            "RuntimeError: Error(s) in loading state_dict for ESPnetASRModel:",
+            "--ignore_init_mismatch true",
+            id="parameters",
+        ),
     ],
 )
 def test_known_causes_have_a_remedy(tmp_path, line, remedy):
@@ -218,7 +223,7 @@ def test_known_causes_have_a_remedy(tmp_path, line, remedy):
         f"Traceback (most recent call last):\n  File\n{line}\nsome warning\n"
     )
     message = explain(log, 1)
-    assert line.rstrip(".") in message
+    assert line.rstrip(".:") in message
     assert remedy in message
     assert "\n" not in message
 

@@ -4,9 +4,11 @@ A job is a function of files: done twice it leaves the same, so that a Dask work
 is lost costs nothing but time.
 """
 
+import ctypes
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 LOCAL, SLURM = "local", "slurm"
 CONNECT_SECONDS = 30
+PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 
 
 def parallel_map(
@@ -90,8 +93,7 @@ def executor(nj: int, title: str, scheduler: str = "") -> Iterator[Executor]:
             with dask_executor(nj, scheduler) as pool:
                 yield pool
             return
-        # the parent alone answers Ctrl-C: a worker would only print its own traceback
-        pool = ProcessPoolExecutor(nj, initializer=ignore_interrupt)
+        pool = ProcessPoolExecutor(nj, initializer=begin)
         try:
             yield pool
         finally:
@@ -164,5 +166,19 @@ def start_cluster(nj: int, scheduler: str) -> "Cluster | None":
     return None
 
 
-def ignore_interrupt() -> None:
+def begin() -> None:
+    """Begins a process of the pool."""
+    # the parent alone answers Ctrl-C: a worker would only print its own traceback
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with(os.getppid())
+
+
+def end_with(parent: int) -> None:
+    """Makes a child end when `parent` is killed and cannot end it any more.
+
+    It would go on writing while the same command, given again, writes there too.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)

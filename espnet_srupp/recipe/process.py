@@ -1,6 +1,5 @@
 """Runs ESPnet's programs as child processes and says in one sentence why one failed."""
 
-import ctypes
 import functools
 import os
 import re
@@ -8,7 +7,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -19,12 +17,11 @@ from pathlib import Path
 
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import cores
-from espnet_srupp.recipe.parallel import SLURM, executor
+from espnet_srupp.recipe.parallel import SLURM, end_with, executor
 
 POLL_SECONDS = 0.3
 # time that a child gets between being asked to end and being killed
 GRACE_SECONDS = 5
-PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 # the last line of a traceback, or what argparse prints
 EXCEPTION = re.compile(
     r"^(?:[\w.]+(?:Error|Exception|Interrupt)\b.*|[\w.]+: error: .*)$"
@@ -48,6 +45,11 @@ REMEDIES = (
     (
         r"No space left|PytorchStreamWriter failed|unexpected pos|Disk quota",
         "the disk is full: free some space and run the same command again",
+    ),
+    (
+        r"Error\(s\) in loading state_dict",
+        "the parameters are those of another model; of a --pretrained_model, "
+        "--ignore_init_mismatch true takes what fits",
     ),
     (r"No module named '([\w.]+)'", "install it with pip install {0}"),
     (
@@ -164,17 +166,6 @@ def start(job: Job, python: str, environment: dict, append: bool) -> subprocess.
             raise RecipeError(
                 f"--python {python}: cannot start {command[0]} ({error.strerror})"
             ) from error
-
-
-def end_with(parent: int) -> None:
-    """Makes a child end when `parent` is killed and cannot end it any more.
-
-    It would go on writing while the same command, given again, writes there too.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def surroundings(threads: int) -> dict[str, str]:
