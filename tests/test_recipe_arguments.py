@@ -151,6 +151,15 @@ def test_files_are_sought_in_the_callers_folder(tmp_path):
     assert given.asr_config == str(tmp_path / "my.yaml")
 
 
+@pytest.mark.parametrize("keys", ["", ":encoder:encoder:encoder.embed"])
+def test_a_model_to_begin_with_is_sought_too(tmp_path, keys):
+    (tmp_path / "my.pth").touch()
+    given = options("--pretrained_model", f"my.pth{keys}", caller=tmp_path)
+    assert given.pretrained_model == f"{tmp_path / 'my.pth'}{keys}"
+    with pytest.raises(RecipeError, match="--pretrained_model no.pth: there is no su"):
+        options("--pretrained_model", f"no.pth{keys}", caller=tmp_path)
+
+
 def test_text_for_a_language_model_may_be_there_later(tmp_path):
     (tmp_path / "books.gz").touch()
     words = ["--lm_train_text", "data/train/text books.gz"]

@@ -133,6 +133,78 @@ def test_other_data_make_it_another_training():
     assert training.restarts(before, {"options": {}, "inputs": {"text": "2"}})
 
 
+def begin(exp, seed, epochs=0):
+    """Leaves what a training of so many epochs leaves; returns its record."""
+    record = {"options": {"seed": str(seed), "max_epoch": "3"}, "inputs": {}}
+    exp.mkdir(exist_ok=True)
+    stage.write(exp / training.BEGUN, record)
+    (exp / "train.log").write_text(
+        "".join(
+            f"{n}epoch results: [train] loss=1, [valid] loss=1\n"
+            for n in range(1, epochs + 1)
+        )
+    )
+    if epochs:
+        torch.save({"seed": seed}, exp / "1epoch.pth")
+        (exp / "latest.pth").symlink_to("1epoch.pth")
+    return record
+
+
+@pytest.fixture
+def train(monkeypatch):
+    """Trains without ESPnet."""
+    monkeypatch.setattr(training.process, "run", lambda *_, **__: None)
+
+    def train(exp, record, **given):
+        command = ["-m", "espnet2.bin.asr_train"]
+        training.train(Options(ngpu=0, **given), exp, lambda _: command, record)
+
+    return train
+
+
+def test_settings_that_are_back_go_on_with_their_training(tmp_path, train, capsys):
+    exp = tmp_path / "exp"
+    first = begin(exp, 1, epochs=2)
+    other = {"options": {"seed": "2"}, "inputs": {}}
+    train(exp, other)
+    assert not (exp / "1epoch.pth").exists()
+    begin(exp, 2, epochs=1)
+    train(exp, first)
+    assert torch.load(exp / "1epoch.pth") == {"seed": 1}
+    assert torch.load(tmp_path / "exp.2" / "1epoch.pth") == {"seed": 2}
+    assert not (tmp_path / "exp.1").exists()
+    assert "exp.1, which had these settings, goes on as" in capsys.readouterr().out
+    train(exp, other)
+    assert torch.load(exp / "1epoch.pth") == {"seed": 2}
+    assert torch.load(tmp_path / "exp.1" / "1epoch.pth") == {"seed": 1}
+
+
+def test_force_goes_on_with_no_training(tmp_path, train):
+    record = begin(tmp_path / "exp", 1, epochs=2)
+    for number in (1, 2):
+        train(tmp_path / "exp", record, force=True)
+        assert (tmp_path / f"exp.{number}").exists()
+        assert not (tmp_path / "exp" / "1epoch.pth").exists()
+        begin(tmp_path / "exp", 1, epochs=1)
+
+
+def test_a_training_that_failed_before_an_epoch_is_not_kept(tmp_path, train):
+    begin(tmp_path / "exp", 1)
+    train(tmp_path / "exp", {"options": {"seed": "2"}, "inputs": {}})
+    assert not (tmp_path / "exp.1").exists()
+
+
+@pytest.mark.parametrize("epochs", [3, 4])
+def test_fewer_epochs_than_there_are_is_an_error(tmp_path, train, epochs):
+    exp = tmp_path / "exp"
+    record = begin(exp, 1, epochs)
+    if epochs == 3:
+        return train(exp, record)
+    with pytest.raises(RecipeError, match="4 epochs, more than max_epoch 3: .*--force"):
+        train(exp, record)
+    train(exp, record, force=True)
+
+
 def test_earlier_trainings_are_kept(tmp_path):
     for number in (1, 2):
         (tmp_path / "exp").mkdir()

@@ -22,6 +22,7 @@ INPUT_FILES = (
     "lm_config",
     "inference_config",
     "bpe_train_text",
+    "pretrained_model",
 )
 # options that hold numbers, and the property that reads them
 NUMERIC = {
@@ -153,9 +154,14 @@ def parse(words: Sequence[str], caller: Path) -> Options:
 
 def find(name: str, path: str, caller: Path) -> str:
     kind = "file" if name in INPUT_FILES else "folder"
+    keys = ""
+    if name == "pretrained_model":
+        # which of its parameters, and for what, may follow the file
+        path, colon, keys = path.partition(":")
+        keys = colon + keys
     for candidate in (Path(path), caller / path):
         if kind == "file" and candidate.is_file():
-            return str(candidate)
+            return f"{candidate}{keys}"
         if kind == "folder" and candidate.is_dir():
             return os.path.abspath(candidate)
     places = " or ".join(dict.fromkeys(str(folder) for folder in (Path.cwd(), caller)))

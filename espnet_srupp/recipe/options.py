@@ -117,7 +117,9 @@ class Options:
     feats_normalize: str = option(
         "model", "global_mvn", "normalisation", choices="global_mvn utterance_mvn"
     )
-    pretrained_model: str = option("model", "", "parameters to begin with")
+    pretrained_model: str = option(
+        "model", "", "parameters to begin with, as FILE or FILE:FROM:TO:EXCEPT"
+    )
     ignore_init_mismatch: bool = option("model", False, "allow other shapes there")
     asr_speech_fold_length: int = option("model", 800, "for batch_type folded, 10 ms")
     asr_text_fold_length: int = option("model", 150, "for batch_type folded, tokens")

@@ -7,6 +7,7 @@ import shutil
 import time
 import zipfile
 from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 
 from espnet_srupp.recipe import alphas, commands, epochs, pictures, process, stage
@@ -18,6 +19,7 @@ from espnet_srupp.recipe.stage import say, timespan
 
 # a training goes on when these change; with anything else it is another training
 CONTINUES = ("max_epoch", "patience", "num_workers", "log_interval", "num_att_plot")
+MAX_EPOCH = 40  # ESPnet's default
 # what the training depends on, and our copy of ESPnet's checkpoint
 BEGUN, SAVED = ".training", ".checkpoint.pth"
 # an epoch that is longer shows how far it is
@@ -35,15 +37,22 @@ def train(
         command: the arguments of ESPnet's program for a number of GPUs.
         record: what the training depends on, see `stage.Step.record`. Where the folder
             holds a training that depended on something else, or with --force true, it
-            is kept under another name and the training starts anew.
+            is kept under another name and the training starts anew; without --force
+            one that was kept so, and depended on this, goes on instead.
 
     Raises:
-        RecipeError: there is no such GPU, ESPnet failed, or no gradient was finite.
+        RecipeError: there is no such GPU, the training is past max_epoch, ESPnet
+            failed, or no gradient was finite.
     """
     ngpu = gpus(options)
     begun = stage.read(exp / BEGUN)
-    if exp.exists() and (options.force or begun and restarts(begun, record)):
+    if has_epoch(exp) and (options.force or begun and restarts(begun, record)):
+        before = None if options.force else kept(exp, record)
         say(f"  the earlier training is kept as {put_aside(exp)}")
+        if before:
+            say(f"  {before}, which had these settings, goes on as {exp}")
+            before.rename(exp)
+    check_epochs(exp, record)
     restore(exp)
     stage.write(exp / BEGUN, {**record, "machine": machine(options, ngpu)})
     view = View(exp / "train.log")
@@ -116,11 +125,43 @@ def lasting(record: Mapping) -> dict:
     return {"options": kept, "inputs": record["inputs"]}
 
 
+def has_epoch(exp: Path) -> bool:
+    """Whether there is anything that an earlier training has learned."""
+    return any(exp.glob("*.pth"))
+
+
+def check_epochs(exp: Path, record: Mapping) -> None:
+    """Sees that a training that goes on has not gone on for too long.
+
+    Raises:
+        RecipeError: it has more epochs than it is to have.
+    """
+    trained = epochs.read(epochs.logs(exp)) if has_epoch(exp) else []
+    last = int(record["options"].get("max_epoch", MAX_EPOCH))
+    if trained and trained[-1].number > last:
+        raise RecipeError(
+            f"{exp} has trained for {trained[-1].number} epochs, more than max_epoch "
+            f"{last}: give at least that many, another --asr_tag (or --lm_tag), or "
+            "--force true to train anew and keep the longer training aside"
+        )
+
+
 def put_aside(exp: Path) -> Path:
-    number = 1
-    while (other := exp.with_name(f"{exp.name}.{number}")).exists():
-        number += 1
-    return exp.rename(other)
+    names = (exp.with_name(f"{exp.name}.{number}") for number in count(1))
+    return exp.rename(next(path for path in names if not path.exists()))
+
+
+def kept(exp: Path, record: Mapping) -> Path | None:
+    """The latest of the trainings put aside that depended on what this one does."""
+    name = re.compile(rf"{re.escape(exp.name)}\.\d+")
+    same = [
+        path
+        for path in exp.parent.iterdir()
+        if name.fullmatch(path.name)
+        and (begun := stage.read(path / BEGUN))
+        and not restarts(begun, record)
+    ]
+    return max(same, key=lambda path: (path / BEGUN).stat().st_mtime, default=None)
 
 
 def save(exp: Path) -> None:
