@@ -66,6 +66,20 @@ def test_file_names_versions_model_and_training(exp):
     assert "### CER" not in text
 
 
+def test_results_of_a_model_that_has_trained_on_are_left_out(exp):
+    model = exp / "valid.acc.ave.pth"
+    model.write_bytes(b"epoch 1")
+    digests = {str(model): stage.digest(model), str(exp / "train.log"): "other"}
+    decoded = exp / "beam10" / "test"
+    stage.write(stage.marker(decoded / "text"), {"options": {}, "inputs": digests})
+    results.write(exp)
+    assert "beam10/test" in (exp / "RESULTS.md").read_text()
+    model.write_bytes(b"epoch 2 and more")
+    results.write(exp)
+    text = (exp / "RESULTS.md").read_text()
+    assert "beam10/test" not in text and "beam10/org/dev" in text
+
+
 def test_experiment_of_asr_sh_needs_neither_probe_nor_record(exp):
     (exp / "probe" / "model.json").unlink()
     (exp / ".training").unlink()

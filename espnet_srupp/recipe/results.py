@@ -1,5 +1,6 @@
 """RESULTS.md: an experiment's error rates and how they came about, in ESPnet's form."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import espnet_srupp
 from espnet_srupp.compat import ESPNET_VERSION
 from espnet_srupp.recipe import epochs, stage
+from espnet_srupp.recipe.decoding import RESULTS
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.stage import timespan
 from espnet_srupp.recipe.training import BEGUN
@@ -27,8 +29,37 @@ def write(exp: Path) -> None:
 
 
 def found(exp: Path, kind: str) -> list[Path]:
-    """The result.txt of every set that was scored by words, characters or tokens."""
-    return sorted(exp.rglob(f"score_{kind}/result.txt"))
+    """The result.txt of every set that was scored by words, characters or tokens.
+
+    Without those of models that have changed since, mostly by training on.
+    """
+    scored = sorted(exp.rglob(f"score_{kind}/result.txt"))
+    return [path for path in scored if current(path.parents[1])]
+
+
+def speeds(exp: Path) -> list[Path]:
+    """The files with the real-time factors of these."""
+    return [path for path in sorted(exp.rglob("rtf")) if current(path.parent)]
+
+
+def current(decoded: Path) -> bool:
+    """Whether the models of a decoding are as they were, as far as that is known."""
+    record = stage.read(stage.marker(decoded / RESULTS[0])) or {"inputs": {}}
+    models = {
+        Path(path): content
+        for path, content in record["inputs"].items()
+        if path.endswith(".pth") and Path(path).is_file()
+    }
+    return all(
+        digest(path, path.stat().st_mtime_ns) == content
+        for path, content in models.items()
+    )
+
+
+@functools.cache
+def digest(path: Path, changed: int) -> str:
+    """Of a checkpoint, which may be large and has many decodings."""
+    return stage.digest(path)
 
 
 def environments() -> str:
@@ -74,7 +105,7 @@ def facts(exp: Path) -> list[str]:
             f"- training: {len(trained)} epochs of {each:.1f} s, "
             f"{timespan(sum(seconds))} together, {machine or 'machine unknown'}"
         )
-    for path in sorted(exp.rglob("rtf")):
+    for path in speeds(exp):
         name = path.parent.relative_to(exp)
         lines.append(f"- real-time factor of {name}: {path.read_text().strip()}")
     return lines
