@@ -144,3 +144,12 @@ def test_run_sh_finds_itself_by_a_link_and_whatever_cdpath_is(tmp_path):
 def path():
     """PATH with this very Python first."""
     return f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+
+def test_a_missing_gpu_is_told_before_the_data_are_prepared(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    with pytest.raises(RecipeError, match="--ngpu 9: torch finds"):
+        asr.run(Options("no corpus", **sets, ngpu=9))
+    with pytest.raises(RecipeError, match="no corpus"):
+        asr.run(Options("no corpus", **sets, ngpu=9, stop_stage=10))

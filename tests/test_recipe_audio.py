@@ -99,6 +99,22 @@ def test_formatting_converts_without_loss_and_counts_samples(source):
     assert Path("dump/set/feats_type").read_text() == "raw\n"
 
 
+@pytest.mark.parametrize("audio_format", ["flac", "wav"])
+def test_other_audio_of_the_same_length_has_another_hash(source, audio_format):
+    def hashes():
+        audio.format_audio(source, Path("dump/set"), FS, audio_format, nj=2)
+        return read_table(Path("dump/set/utt2hash"))
+
+    before = hashes()
+    os.utime("wav/s0-u0.wav")
+    assert hashes() == before
+    samples = tone(1.0)
+    samples[-1] += 2**-15
+    soundfile.write("wav/s0-u0.wav", samples, FS)
+    changed = {u for u, content in hashes().items() if content != before[u]}
+    assert changed == {"s0-u0"}
+
+
 def test_formatting_leaves_audio_of_the_wanted_format_where_it_lies(source):
     audio.format_audio(source, Path("dump/set"), FS, "wav", nj=1)
     assert datadir.read(Path("dump/set")).wav == datadir.read(source).wav
@@ -247,6 +263,9 @@ def test_the_length_filter_drops_as_asr_sh_does_and_lists_what(source):
     assert list(datadir.read(Path("dump/set")).text) == ["s0-u1", "s1-u2"]
     samples = Path("dump/set/utt2num_samples").read_text()
     assert samples == "s0-u1 17600\ns1-u2 19200\n"
+    hashes = read_table(Path("dump/org/set/utt2hash"))
+    kept = {utterance: hashes[utterance] for utterance in ("s0-u1", "s1-u2")}
+    assert read_table(Path("dump/set/utt2hash")) == kept
     assert Path("dump/set/feats_type").read_text() == "raw\n"
 
 

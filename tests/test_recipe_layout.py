@@ -165,6 +165,16 @@ def test_perturbed_training_set_and_dumped_sets():
             ["org/train_dev", "a"],
             id="eval_valid_set",
         ),
+        pytest.param(
+            {"test_sets": "train_nodev a"},
+            ["org/train_nodev", "a"],
+            id="training set among them",
+        ),
+        pytest.param(
+            {"test_sets": "train_nodev a", "speed_perturb_factors": "0.9 1.0"},
+            ["train_nodev", "a"],
+            id="training set of one speed",
+        ),
     ],
 )
 def test_sets_to_decode(options, sets):

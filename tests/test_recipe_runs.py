@@ -289,6 +289,58 @@ def test_changed_option_repeats_its_stage(finished, monkeypatch, capsys):
     assert "again, as max_wav_duration was 1.7, is 20.0" in capsys.readouterr().out
 
 
+def test_replaced_audio_of_the_same_length_is_seen(finished):
+    recipe, _ = finished
+    copy = recipe.with_name("replaced")
+    shutil.copytree(recipe, copy, symlinks=True)
+    for name, seen_by in (("test-00", (12,)), ("train-00", (4, 10, 11))):
+        path = copy / "wav" / f"{name}.flac"
+        samples, _ = soundfile.read(path)
+        soundfile.write(path, samples[::-1], RATE)
+        printed = run(copy, "--stop_stage", str(seen_by[-1]))
+        again = r"\] stage (\d+): .*again, as .*/utt2hash has changed"
+        assert tuple(map(int, re.findall(again, printed))) == seen_by
+        # as the text is the same
+        assert re.search(r"stage 5: .*: done before", printed)
+
+
+def test_a_set_that_was_for_validation_is_whole_again_as_a_test(
+    finished, tmp_path, monkeypatch
+):
+    recipe, _ = finished
+    copy = tmp_path / "asr1"
+    shutil.copytree(recipe, copy, ignore=shutil.ignore_patterns("exp"))
+    monkeypatch.chdir(copy)
+    options = [*OPTIONS, "--stage", "3", "--stop_stage", "4"]
+    short = ["--max_wav_duration", "1.3"]
+    assert asr.main([*options, *short, "--valid_set", "test"]) == 0
+    assert len(datadir.read(Path("dump/raw/test")).text) < SETS["test"]
+    assert asr.main(options) == 0
+    assert len(datadir.read(Path("dump/raw/test")).text) == SETS["test"]
+
+
+def test_a_training_set_is_decoded_whole_and_trained_on_filtered(
+    finished, tmp_path, monkeypatch
+):
+    recipe, _ = finished
+    copy = tmp_path / "asr1"
+    shutil.copytree(recipe, copy, ignore=shutil.ignore_patterns("exp", "dump"))
+    monkeypatch.chdir(copy)
+    options = [*OPTIONS, "--speed_perturb_factors", "", "--stop_stage", "4"]
+    options += ["--max_wav_duration", "1.3", "--test_sets", "train test"]
+    assert asr.main(options) == 0
+    assert len(datadir.read(Path("dump/raw/org/train")).text) == SETS["train"]
+    assert len(datadir.read(Path("dump/raw/train")).text) < SETS["train"]
+
+
+def test_tokens_are_the_same_with_and_without_speeds(finished, monkeypatch, capsys):
+    recipe, _ = finished
+    monkeypatch.chdir(recipe)
+    options = [*OPTIONS, "--stage", "5", "--stop_stage", "5"]
+    assert asr.main([*options, "--speed_perturb_factors", ""]) == 0
+    assert "done before" in capsys.readouterr().out
+
+
 @pytest.fixture
 def interruptible():
     """Lets children know SIGINT, which a suite in the background would ignore."""
@@ -430,8 +482,9 @@ def remove_token(recipe):
 
 
 def tree(folder):
-    """All files but the records of finished steps."""
-    return sorted(path for path in folder.rglob("*") if ".stage" not in path.name)
+    """All files but the records of finished steps, and the locks."""
+    own = (".made", ".locks")
+    return sorted(p for p in folder.rglob("*") if not str(p).endswith(own))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A finished step is not done again, unless what it depends on has changed."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -14,8 +15,9 @@ from espnet_srupp.recipe.stage import Step, timespan
 
 
 @pytest.fixture
-def work(tmp_path):
+def work(tmp_path, monkeypatch):
     """A step that copies `in` to `out` in capitals, and counts how often."""
+    monkeypatch.chdir(tmp_path)
 
     class Work:
         done = 0
@@ -87,7 +89,8 @@ def test_a_step_at_work_elsewhere_is_waited_for_and_not_done_twice(
     with subprocess.Popen(
         [sys.executable, "-c", AT_WORK],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": root},
+        # as a job of a cluster may have its own
+        env={**os.environ, "PYTHONPATH": root, "TMPDIR": str(tmp_path / "other")},
     ) as other:
         while not (tmp_path / "begun").exists():
             assert other.poll() is None
@@ -102,7 +105,7 @@ def test_a_missing_input_leaves_nothing_behind(work, tmp_path):
     work.source.unlink()
     with pytest.raises(RecipeError, match="which is not there"):
         work.run()
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == [".locks"]
 
 
 def change_input(work):
@@ -182,16 +185,80 @@ def test_missing_input_is_named_with_the_remedy(work):
 
 def test_damaged_record_means_to_work_again(work, tmp_path):
     work.run()
-    (record,) = tmp_path.glob(".out.stage5")
+    (record,) = tmp_path.glob(".out.made")
     record.write_text(record.read_text()[:10])
     assert work.run()
 
 
-def test_records_of_two_stages_do_not_meet(work, tmp_path):
+def test_what_two_stages_make_is_that_of_the_last(work):
     work.run()
-    other = Step(6, "other", lambda: None, [work.target])
+    other = Step(6, "other", lambda: work.target.write_text("other"), [work.target])
     assert stage.run(other)
+    assert not stage.run(other)
+    assert work.run()
+    assert work.target.read_text() == "TEXT"
+
+
+def test_a_moved_folder_of_inputs_changes_nothing(work, tmp_path):
+    work.run()
+    (tmp_path / "elsewhere").mkdir()
+    work.source = work.source.rename(tmp_path / "elsewhere" / "in")
     assert not work.run()
+
+
+def test_exchanged_inputs_are_a_change(work, tmp_path):
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path in paths:
+        path.write_text(path.name)
+    for inputs in (paths, paths[::-1]):
+        assert stage.run(Step(5, "x", work.copy, [work.target], inputs))
+
+
+def test_an_input_more_or_less_is_named(work, tmp_path, capsys):
+    more = tmp_path / "more"
+    more.write_text("1")
+    for inputs in ([work.source], [work.source, more], [work.source]):
+        stage.run(Step(5, "x", work.copy, [work.target], inputs))
+    said = capsys.readouterr().out
+    assert f"as {more} has changed" in said and f"as {more} is left out" in said
+
+
+@pytest.mark.parametrize(
+    ("output", "lock"),
+    [
+        pytest.param("data/x", "a/.locks", id="in the recipe"),
+        pytest.param("../big/dump/x", "big/dump/.locks", id="shared"),
+        pytest.param("link/x", "big/dump/.locks", id="shared by a link"),
+        pytest.param("../other/x", "a/.locks", id="elsewhere"),
+    ],
+)
+def test_locks_are_where_all_who_write_there_see_them(
+    tmp_path, monkeypatch, output, lock
+):
+    for folder in ("a", "big/dump", "other"):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a")
+    Path("link").symlink_to("../big/dump")
+    step = Step(1, "x", lambda: None, [Path(output)])
+    found = stage.lock_file(step, [Path("../big/dump")])
+    assert found.parent == tmp_path / lock
+    same = Step(3, "y", lambda: None, [Path(output).absolute()])
+    assert stage.lock_file(same, [Path("../big/dump")]) == found
+
+
+def refuse_locks(monkeypatch, number):
+    def lockf(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(stage.fcntl, "lockf", lockf)
+
+
+def test_a_file_system_without_locks_will_do(work, monkeypatch):
+    refuse_locks(monkeypatch, errno.ENOSYS)
+    assert work.run()
+    refuse_locks(monkeypatch, errno.EIO)
+    with pytest.raises(OSError, match="Input/output error"):
+        work.run()
 
 
 @pytest.mark.parametrize(

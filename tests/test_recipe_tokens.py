@@ -37,9 +37,9 @@ def options(token_type, nlsyms=(), cover=1.0, **more):
     )
 
 
-def train(texts, directory, token_type, nbpe=45, mode="unigram", nlsyms=(), cover=1.0):
+def train(text, directory, token_type, nbpe=45, mode="unigram", nlsyms=(), cover=1.0):
     given = options(token_type, nlsyms, cover, nbpe=nbpe, bpemode=mode)
-    train_tokens(given, texts, directory)
+    train_tokens(given, text, directory)
     return (directory / "tokens.txt").read_text(encoding="utf-8").splitlines()
 
 
@@ -69,12 +69,12 @@ def test_characters_and_words_are_listed_as_by_espnet(
     words = [f"--{name}={value}" for name, value in options.items()]
     tokenize_text.main([*words, *(f"--add_symbol={symbol}" for symbol in added)])
     expected = (tmp_path / "espnet.txt").read_text(encoding="utf-8").splitlines()
-    assert train([text], tmp_path / "list", token_type, nlsyms=nlsyms) == expected
+    assert train(text, tmp_path / "list", token_type, nlsyms=nlsyms) == expected
 
 
 @pytest.mark.parametrize("mode", ["unigram", "bpe"])
 def test_pieces_are_those_of_sentencepiece_with_asr_sh_arguments(text, tmp_path, mode):
-    listed = train([text], tmp_path / "list", "bpe", 45, mode, ["<noise>"])
+    listed = train(text, tmp_path / "list", "bpe", 45, mode, ["<noise>"])
     # asr.sh: cat | cut -f 2- -d" " | spm_train, then awk over bpe.vocab
     lines = [line.partition(" ")[2].replace("  ", " ") for line in LINES]
     assert (tmp_path / "list/train.txt").read_text("utf-8").splitlines() == lines
@@ -99,19 +99,28 @@ def test_pieces_are_those_of_sentencepiece_with_asr_sh_arguments(text, tmp_path,
 
 @pytest.mark.parametrize("token_type", TYPES)
 def test_two_runs_give_the_same_bytes(text, tmp_path, token_type):
-    train([text], tmp_path / "list", token_type)
+    train(text, tmp_path / "list", token_type)
     first = {path.name: path.read_bytes() for path in (tmp_path / "list").iterdir()}
-    train([text], tmp_path / "list", token_type)
+    train(text, tmp_path / "list", token_type)
     names = {"bpe.model", "bpe.vocab", "train.txt", "tokens.txt"}
     assert first.keys() == (names if token_type == "bpe" else {"tokens.txt"})
     for name, content in first.items():
         assert (tmp_path / "list" / name).read_bytes() == content
 
 
-def test_several_texts_are_one(text, tmp_path):
-    other = tmp_path / "other"
-    other.write_text("u1 ZEBRA\n")
-    assert "ZEBRA" in train([text, other], tmp_path / "list", "word")
+def test_bad_lines_are_left_out_and_told_if_they_are_few(tmp_path, capsys):
+    text = tmp_path / "text"
+    lines = [f"u{number:02} ZEBRA\n" for number in range(9)]
+    text.write_text("".join([*lines, "u10\n", "u11 YAK\n"]))
+    assert train(text, tmp_path / "list", "word")[2:-1] == ["ZEBRA", "YAK"]
+    assert "1 of 11 utterances" in capsys.readouterr().out
+    with pytest.raises(RecipeError, match="u10 has an empty transcript"):
+        train_tokens(options("word", strict=True), text, tmp_path / "list")
+    text.write_text("".join([*lines, "u10\n"]))
+    train(text, tmp_path / "list", "word")
+    text.write_text("".join([*lines, "u10\n", "u11\n"]))
+    with pytest.raises(RecipeError, match="more than a tenth"):
+        train(text, tmp_path / "list", "word")
 
 
 @pytest.mark.parametrize("nbpe, reason", [(5, "smaller than"), (5000, "too high")])
@@ -119,13 +128,13 @@ def test_a_number_of_pieces_that_does_not_go_is_named(text, tmp_path, nbpe, reas
     with pytest.raises(
         RecipeError, match=f"--nbpe {nbpe} pieces of .*text: .*{reason}"
     ):
-        train([text], tmp_path / "list", "bpe", nbpe)
+        train(text, tmp_path / "list", "bpe", nbpe)
     assert os.listdir(tmp_path) == ["text"]
 
 
 @pytest.mark.parametrize("token_type", TYPES)
 def test_a_list_has_all_tokens_of_its_own_text(text, tmp_path, token_type):
-    train([text], tmp_path / "list", token_type, nlsyms=["<noise>"])
+    train(text, tmp_path / "list", token_type, nlsyms=["<noise>"])
     check(text, tmp_path / "list", token_type, nlsyms=["<noise>"])
 
 
@@ -133,7 +142,7 @@ def test_a_list_has_all_tokens_of_its_own_text(text, tmp_path, token_type):
     "token_type, token", [("bpe", "É"), ("char", "É"), ("word", "CAFÉ")]
 )
 def test_a_missing_token_is_named_with_its_utterance(text, tmp_path, token_type, token):
-    train([text], tmp_path / "list", token_type)
+    train(text, tmp_path / "list", token_type)
     text.write_text("u1 THE RED LAMP\nu2 THE CAFÉ\n", encoding="utf-8")
     message = f"tokens.txt lacks the token '{token}' of u2 in .*text.*--stage 5"
     with pytest.raises(RecipeError, match=message):
@@ -141,7 +150,7 @@ def test_a_missing_token_is_named_with_its_utterance(text, tmp_path, token_type,
 
 
 def test_a_missing_piece_is_named(text, tmp_path):
-    tokens = train([text], tmp_path / "list", "bpe")
+    tokens = train(text, tmp_path / "list", "bpe")
     tokens.remove("P")
     (tmp_path / "list/tokens.txt").write_text("\n".join([*tokens, ""]), "utf-8")
     with pytest.raises(RecipeError, match="lacks the token 'P' of u1"):
@@ -149,7 +158,7 @@ def test_a_missing_piece_is_named(text, tmp_path):
 
 
 def test_a_character_that_coverage_left_out_is_no_fault(text, tmp_path):
-    tokens = train([text], tmp_path / "list", "bpe", nbpe=36, cover=0.98)
+    tokens = train(text, tmp_path / "list", "bpe", nbpe=36, cover=0.98)
     assert "Å" not in "".join(tokens)
     check(text, tmp_path / "list", "bpe", cover=0.98)
 

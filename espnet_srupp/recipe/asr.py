@@ -13,7 +13,7 @@ from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.program import end_as_by_interrupt, exit_code
 
 LAST = 15
-LANGUAGE_MODEL, NGRAM = range(6, 9), 9
+LANGUAGE_MODEL, NGRAM, TRAININGS = range(6, 9), 9, {7, 11}
 # what the options of asr.sh leave out
 SKIPS = {
     "skip_data_prep": range(1, 6),
@@ -44,15 +44,18 @@ def run(given: Options) -> None:
     if given.use_lm and 12 in numbers:
         check_weight(given)
     # importing torch takes seconds, which a wrong option need not wait for
-    from espnet_srupp.recipe import check
+    from espnet_srupp.recipe import check, training
     from espnet_srupp.recipe.stages import STAGES
 
     names = layout(given)
     if given.check:
         return check.run(given, names)
+    if TRAININGS & {*numbers} and not names.exp.exists():
+        # hours of preparing data are for nothing without the GPU
+        training.gpus(given)
     for number in numbers:
         for step in STAGES[number](given, names):
-            stage.run(step, given.force)
+            stage.run(step, given.force, [Path(given.dumpdir), Path(given.expdir)])
 
 
 def chosen(given: Options) -> list[int]:

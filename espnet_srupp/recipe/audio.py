@@ -95,7 +95,8 @@ def format_audio(
     """Stage 3: reads every sample once and leaves one file per utterance.
 
     An utterance that has its own file in the wanted format stays where it is; others
-    are written to `target/data`. utt2num_samples tells the length of each.
+    are written to `target/data`. utt2num_samples tells the length of each, and
+    utt2hash is by what later stages see that a file holds other audio than before.
 
     Args:
         source: a data directory.
@@ -126,8 +127,8 @@ def format_audio(
         left = data.text.keys() - faults.keys()
         settle(faults, len(left), source, strict or whole)
         write_kept(made, faults, faults, directory, target)
-        samples = {u: heard.samples[u] for u in left}
-        write_table(samples, directory / "utt2num_samples")
+        for name, found in (("num_samples", heard.samples), ("hash", heard.hashes)):
+            write_table({u: found[u] for u in left}, directory / f"utt2{name}")
         (directory / "feats_type").write_text("raw\n")
         (directory / "audio_format").write_text(f"{audio_format}\n")
     if heard.clipped:
@@ -210,6 +211,7 @@ def filter_length(
         left = DataDir(keep(data.wav), keep(data.text), keep(data.utt2spk))
         datadir.write_files(left, directory, target)
         write_table(keep(samples), directory / "utt2num_samples")
+        write_table(keep(read_table(source / "utt2hash")), directory / "utt2hash")
         dropped = {u: f"{samples[u] / fs:.3f}" for u in data.text if u not in kept}
         write_table(dropped, directory / "dropped")
         for name in ("feats_type", "audio_format"):

@@ -71,7 +71,7 @@ def run(given: Options, names: Layout) -> None:
         RecipeError: a set is not there, or the recipe would stop at one: at any fault
             with --strict true or in a test set, elsewhere at more than a tenth.
     """
-    tests = [name for name in given.test_sets.split() if name != given.valid_set]
+    tests = [name for name in names.tests if not name.startswith("org/")]
     found = [
         inspect(given, names, name, name in tests)
         for name in dict.fromkeys([given.train_set, given.valid_set, *tests])

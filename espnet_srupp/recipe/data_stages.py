@@ -143,7 +143,7 @@ def filter_sets(given: Options, names: Layout) -> Iterator[Step]:
             f"lengths of {source}",
             partial(filter_set, source, target, given.rate, *limits.values()),
             [target],
-            [*tables(source), source / "utt2num_samples"],
+            [*tables(source), source / "utt2num_samples", source / "utt2hash"],
             {**limits, **given.some("fs")},
         )
 
@@ -155,19 +155,17 @@ def filter_set(source: Path, target: Path, *limits: float) -> None:
 
 def make_tokens(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 5: the token list."""
-    # as asr.sh, from all of the training text, also of what stage 4 leaves out
-    text = names.raw / "org" / names.train_set / "text"
-    if given.train_joined:
-        # the list does not depend on how often a text is there
-        text = DATA / names.speed_set / "text"
+    # from each training text once: the list is the same with and without other speeds
+    text = DATA / given.train_set / "text"
     settings = given.some("oov", "blank", "sos_eos")
+    settings |= given.strictness
     if given.token_type == "bpe":
         text = Path(given.bpe_train_text or text)
         settings |= given.some("nbpe", "bpemode", "bpe_nlsyms", "bpe_char_cover")
     yield Step(
         5,
         f"tokens of {text}",
-        partial(tokens.train_tokens, given, [text], names.token_list.parent),
+        partial(tokens.train_tokens, given, text, names.token_list.parent),
         [names.token_list, *([names.bpemodel] if names.bpemodel else [])],
         [text],
         settings,

@@ -65,10 +65,15 @@ def read(lines: Iterable[str]) -> list[Epoch]:
     return [epoch for _, epoch in sorted({e.number: e for e in found}.items())]
 
 
-def logs(exp: Path) -> Iterable[str]:
-    """Lines of an experiment's training logs, oldest first.
+def files(exp: Path) -> list[Path]:
+    """An experiment's training logs, oldest first.
 
     asr.sh moves train.log to train.1.log and so on when a training goes on.
     """
-    for path in sorted(exp.glob("train*.log"), key=lambda p: p.stat().st_mtime):
+    return sorted(exp.glob("train*.log"), key=lambda path: path.stat().st_mtime)
+
+
+def logs(exp: Path) -> Iterable[str]:
+    """The lines of these."""
+    for path in files(exp):
         yield from path.read_text(encoding="utf-8", errors="replace").splitlines()

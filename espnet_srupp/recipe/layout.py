@@ -17,7 +17,8 @@ class Layout:
         speed_set: the same after speed perturbation, with `_sp`.
         train_set: that and joined utterances, with `_join<N>`.
         train, valid: their formatted and filtered data directories.
-        tests: what is decoded, by name; the unfiltered validation set is `org/<set>`.
+        tests: what is decoded, by name; `org/<set>` is a set of the training, but
+            without the filter.
         token_list, bpemodel: made by stage 5; bpemodel is None for char and word.
         stats, exp: statistics and experiment.
         lm_train, lm_valid, lm_test: text of the language model, with ids.
@@ -64,9 +65,9 @@ def layout(options: Options) -> Layout:
     expdir = Path(options.expdir)
     stats = options.asr_stats_dir or expdir / f"asr_stats_{suffix}{made}"
     tag = options.asr_tag or asr_tag(options, suffix) + made
-    sets = tests(options, raw)
+    sets = tests(options, raw, train_set)
+    unseen = [path for name, path in sets.items() if not name.startswith("org/")]
     valid = raw / "org" / options.valid_set
-    unseen = [directory for directory in sets.values() if directory != valid]
     lm_exp = Path(options.lm_exp or expdir / f"lm_{lm_tag(options, units)}")
     return Layout(
         source_set=options.train_set,
@@ -82,20 +83,23 @@ def layout(options: Options) -> Layout:
         exp=Path(options.asr_exp) if options.asr_exp else expdir / f"asr_{tag}",
         lm_train=raw / "lm_train.txt",
         lm_valid=Path(options.lm_dev_text or valid / "text"),
-        lm_test=Path(options.lm_test_text or [*unseen, valid][0] / "text"),
+        lm_test=Path(options.lm_test_text or [*unseen, *sets.values()][0] / "text"),
         lm_stats=Path(options.lm_stats_dir or expdir / f"lm_stats{units}"),
         lm_exp=lm_exp,
         inference=options.inference_tag or inference_tag(options, lm_exp),
     )
 
 
-def tests(options: Options, raw: Path) -> dict[str, Path]:
-    """The sets to decode; the validation set is taken unfiltered, as in asr.sh."""
+def tests(options: Options, raw: Path, train_set: str) -> dict[str, Path]:
+    """The sets to decode, the validation set first and unfiltered, as in asr.sh.
+
+    The training set is not filtered either: stage 4's folder of it is for training.
+    """
     names = options.test_sets.split()
-    valid = f"org/{options.valid_set}"
-    chosen = [name for name in names if name != options.valid_set]
-    if options.eval_valid_set or len(chosen) < len(names):
-        chosen.insert(0, valid)
+    if options.eval_valid_set or options.valid_set in names:
+        names = [options.valid_set, *(n for n in names if n != options.valid_set)]
+    filtered = (train_set, options.valid_set)
+    chosen = [f"org/{name}" if name in filtered else name for name in names]
     return {name: raw / name for name in chosen}
 
 

@@ -13,9 +13,10 @@ from espnet_srupp.recipe.stage import Step, say
 
 def evaluate_long(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 15: error rates of joined utterances, and their pictures."""
+    exps = longform.models(given, names)
     checkpoints = {
         model: decoding.model_file(given, replace(names, exp=exp))
-        for model, exp in longform.models(given, names).items()
+        for model, exp in exps.items()
     }
     # before any is transcribed, which takes long
     for source in names.tests.values():
@@ -30,7 +31,8 @@ def evaluate_long(given: Options, names: Layout) -> Iterator[Step]:
         folders = [folder for found in results.values() for folder in found.values()]
         for reference, found in results.items():
             for model, folder in found.items():
-                yield transcription(given, checkpoints[model], reference, folder)
+                made_by = exps[model], checkpoints[model]
+                yield transcription(given, *made_by, reference, folder)
         yield Step(
             15,
             f"error rates in {target}",
@@ -61,9 +63,8 @@ def join_set(given: Options, source: Path) -> Iterator[Step]:
 
 
 def transcription(
-    given: Options, checkpoint: Path, reference: Path, target: Path
+    given: Options, exp: Path, checkpoint: Path, reference: Path, target: Path
 ) -> Step:
-    exp = checkpoint.parent
     return Step(
         15,
         f"{target.name} transcribes {reference}",

@@ -9,6 +9,7 @@ from espnet_srupp.recipe import (
     commands,
     config,
     decoding,
+    epochs,
     packing,
     pictures,
     results,
@@ -37,7 +38,8 @@ def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
 def train_model(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 11: training."""
     settings = config.read(given.asr_config, given.asr_args)
-    settings |= given.some("fs", "feats_normalize", "pretrained_model")
+    settings |= given.some("fs", "feats_normalize")
+    start, _, settings["pretrained_model"] = given.pretrained_model.partition(":")
     settings |= given.some("asr_speech_fold_length", "asr_text_fold_length")
     settings |= given.some("ignore_init_mismatch")
     shapes = statistics.outputs(given, names)[1:]
@@ -47,7 +49,7 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
         f"training of {names.exp}",
         lambda: training.train(given, names.exp, command, step.record()),
         [names.exp / "config.yaml"],
-        [*dumped(names), names.token_list, *shapes],
+        [*dumped(names), names.token_list, *shapes, *([Path(start)] if start else [])],
         settings,
     )
     yield step
@@ -67,7 +69,7 @@ def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
             f"decoding of {source}",
             partial(decoding.decode, given, names, name),
             [target / result for result in decoding.RESULTS],
-            [source / "wav.scp", source / "utt2num_samples", *models],
+            [source / "wav.scp", source / "utt2hash", *models],
             settings,
         )
 
@@ -85,12 +87,13 @@ def score_sets(given: Options, names: Layout) -> Iterator[Step]:
             given.some("score_opts"),
         )
     model = decoding.model_file(given, names)
+    shown = list(names.tests.values())[-1]
     yield Step(
         13,
         f"pictures in {names.exp / 'images'}",
         partial(pictures.draw, given, names, model),
         [names.exp / "images" / "attention.png"],
-        [model, names.exp / "config.yaml"],
+        [model, names.exp / "config.yaml", shown / "text", shown / "utt2hash"],
     )
     tables = [path for kind in results.KINDS for path in results.found(names.exp, kind)]
     yield Step(
@@ -98,7 +101,10 @@ def score_sets(given: Options, names: Layout) -> Iterator[Step]:
         f"{names.exp / 'RESULTS.md'}",
         partial(results.write, names.exp),
         [names.exp / "RESULTS.md"],
-        [*tables, names.exp / "probe" / "model.json"],
+        [
+            *(*tables, *results.speeds(names.exp), *epochs.files(names.exp)),
+            names.exp / "probe" / "model.json",
+        ],
     )
     say(
         f"results in {names.exp / 'RESULTS.md'}, pictures in {names.exp / 'images'}: "
@@ -125,7 +131,7 @@ def pack_model(given: Options, names: Layout) -> Iterator[Step]:
 def dumped(names: Layout) -> list[Path]:
     """The files that statistics and training follow from.
 
-    Paths in wav.scp are the same when other audio lies there, the lengths are not.
+    Paths in wav.scp are the same when other audio lies there, its hash is not.
     """
-    files = ("wav.scp", "text", "utt2num_samples")
+    files = ("wav.scp", "text", "utt2hash")
     return [folder / n for folder in (names.train, names.valid) for n in files]

@@ -1,5 +1,6 @@
 """What is done with one recording: read it, cut it, play it faster, write it."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,11 +45,13 @@ class Heard:
 
     Attributes:
         samples: utterance to its length.
+        hashes: utterance to the hash of its samples.
         faults: utterance to why it cannot be trained on.
         clipped: utterance to its share of samples at full scale, where that is much.
     """
 
     samples: dict[str, int] = field(default_factory=dict)
+    hashes: dict[str, str] = field(default_factory=dict)
     faults: Faults = field(default_factory=dict)
     clipped: dict[str, float] = field(default_factory=dict)
 
@@ -77,6 +80,7 @@ def hear(jobs: Sequence[Recording], nj: int, title: str, scheduler: str = "") ->
     found = Heard()
     for each in parallel_map(convert, jobs, nj, title, scheduler=scheduler):
         found.samples |= each.samples
+        found.hashes |= each.hashes
         found.faults |= each.faults
         found.clipped |= each.clipped
     return found
@@ -98,6 +102,7 @@ def convert(job: Recording) -> Heard:
             found.faults[utterance] = error
             continue
         found.samples[utterance] = len(samples)
+        found.hashes[utterance] = hashlib.blake2b(samples, digest_size=8).hexdigest()
         if not samples.any():
             found.faults[utterance] = DataError(
                 f"{job.source} (utterance {utterance}) is silent, all of it zeros: "

@@ -1,10 +1,10 @@
 """What is finished stays finished: each step records what it was made from."""
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +13,9 @@ from pathlib import Path
 
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
+
+# what a file system says that has no locks, such as some for clusters
+LOCKLESS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,7 @@ class Step:
 
     @property
     def marker(self) -> Path:
-        first = self.outputs[0]
-        return first.parent / f".{first.name}.stage{self.number}"
+        return marker(self.outputs[0])
 
     @property
     def title(self) -> str:
@@ -59,6 +61,12 @@ class Step:
             inputs[f"audio in {self.audio}"] = digest_audio(self.audio)
         options = {name: str(value) for name, value in self.options.items()}
         return {"options": options, "inputs": inputs}
+
+
+def marker(output: Path) -> Path:
+    """The record of what the first output of a step is made from."""
+    # without the stage: what two stages can make is of the last of them
+    return output.parent / f".{output.name}.made"
 
 
 def digest_audio(scp: Path) -> str:
@@ -87,32 +95,40 @@ def say(message: str) -> None:
     print(f"[{time.strftime('%H:%M:%S')}] {message}", flush=True)
 
 
-def write(marker: Path, record: dict) -> None:
-    with atomic_file(marker) as file:
-        json.dump(record, file, indent=1, sort_keys=True)
+def write(path: Path, record: dict) -> None:
+    with atomic_file(path) as file:
+        # in the order of the step, see `difference`
+        json.dump(record, file, indent=1)
 
 
-def read(marker: Path) -> dict | None:
+def read(path: Path) -> dict | None:
     """The record there, None where there is none (or a damaged one)."""
     try:
-        return json.loads(marker.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
 
 
 def difference(old: dict, new: dict) -> str:
-    """Says in words what is not as it was, "" when nothing is."""
+    """Says in words what is not as it was, "" when nothing is.
+
+    Inputs are told apart by their place among them: a folder may be named otherwise.
+    """
     changes = []
-    for kind in ("options", "inputs"):
-        before, after = old.get(kind, {}), new[kind]
-        for name in sorted(before.keys() | after.keys()):
-            was, now = before.get(name), after.get(name)
-            if was == now:
-                continue
-            if kind == "inputs":
-                changes.append(f"{name} has changed")
-            else:
-                changes.append(f"{name} was {was or 'not set'}, is {now or 'not set'}")
+    before, after = old.get("options", {}), new["options"]
+    for name in sorted(before.keys() | after.keys()):
+        was, now = before.get(name), after.get(name)
+        if was != now:
+            changes.append(f"{name} was {was or 'not set'}, is {now or 'not set'}")
+    before, after = old.get("inputs", {}), new["inputs"]
+    if list(before.values()) != list(after.values()):
+        changed = [n for n, content in after.items() if before.get(n) != content]
+        gone = sorted(before.keys() - after.keys())
+        moved = [n for n, m in zip(after, before, strict=False) if n != m]
+        changes += [f"{name} has changed" for name in changed]
+        changes += [f"{name} is left out" for name in gone]
+        if not changed and not gone:
+            changes += [f"{name} has another place" for name in moved]
     more = f" and {len(changes) - 2} more changes" if len(changes) > 2 else ""
     return ", ".join(changes[:2]) + more
 
@@ -128,31 +144,47 @@ def outdated(step: Step, record: dict) -> str | None:
     return difference(old, record) or None
 
 
+def lock_file(step: Step, roots: Sequence[Path]) -> Path:
+    """The file that is locked while a step is at work.
+
+    It is in the first of `roots` that the outputs lie in, else in the current folder:
+    not beside the outputs, whose folder may be replaced as a whole.
+    """
+    path = step.marker.resolve()
+    above = [root.resolve() for root in roots if root.resolve() in path.parents]
+    root = above[0] if above else Path.cwd()
+    name = os.path.relpath(path, root).encode()
+    return root / ".locks" / hashlib.blake2b(name, digest_size=16).hexdigest()
+
+
 @contextmanager
-def alone(step: Step) -> Iterator[None]:
-    """Holds a step for this process; another run.sh of this user that needs it waits.
+def alone(step: Step, roots: Sequence[Path] = ()) -> Iterator[None]:
+    """Holds a step for this process; another run.sh that needs it waits.
 
     The lock goes with the process that holds it, however that ends.
     """
-    # not beside the outputs, whose folder may be replaced as a whole; and not flock,
-    # which would live on in the processes forked from this one
-    name = hashlib.blake2b(bytes(step.marker.absolute()), digest_size=16).hexdigest()
-    lock = Path(tempfile.gettempdir()) / f"espnet_srupp-{os.getuid()}-{name}.lock"
+    lock = lock_file(step, roots)
+    lock.parent.mkdir(parents=True, exist_ok=True)
     with open(lock, "a") as file:
         try:
+            # not flock, which would live on in the processes forked from this one
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             say(f"{step.title}: another run.sh is doing this, waiting for it")
             fcntl.lockf(file, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in LOCKLESS:
+                raise
         yield
 
 
-def run(step: Step, force: bool = False) -> bool:
+def run(step: Step, force: bool = False, roots: Sequence[Path] = ()) -> bool:
     """Does a step unless it is finished and nothing it depends on has changed.
 
     Args:
         step: what to do.
         force: do it again though it is finished.
+        roots: folders that several recipes may share, see `lock_file`.
 
     Returns:
         Whether work was done.
@@ -161,7 +193,7 @@ def run(step: Step, force: bool = False) -> bool:
         RecipeError: an input is missing; whatever the work raises. Then no record is
             left and the next run does the step again.
     """
-    with alone(step):
+    with alone(step, roots):
         record = step.record()
         why = outdated(step, record)
         if why is None and not force:

@@ -2,7 +2,7 @@
 
 import io
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import sentencepiece
@@ -10,6 +10,7 @@ from espnet2.text.char_tokenizer import CharTokenizer
 from espnet2.text.word_tokenizer import WordTokenizer
 
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.faults import Faults, settle
 from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.table import read_table
@@ -18,19 +19,22 @@ from espnet_srupp.recipe.table import read_table
 INPUT_SENTENCE_SIZE = 100_000_000
 
 
-def train_tokens(given: Options, texts: Sequence[Path], directory: Path) -> None:
+def train_tokens(given: Options, text: Path, directory: Path) -> None:
     """Makes tokens.txt as asr.sh does: blank, oov, the tokens, sos_eos, one on a line.
 
     Args:
         given: of the recipe: its options of tokens.
-        texts: Kaldi text files ("utterance transcript").
+        text: a Kaldi text file ("utterance transcript"); bad lines are left out.
         directory: where the files go, all of them or none; for "bpe" also train.txt,
             bpe.model and bpe.vocab.
 
     Raises:
-        RecipeError: a text is not usable or does not go with the number of pieces.
+        RecipeError: more than a tenth of the text is bad, or with --strict true a line
+            of it; the text does not go with the number of pieces.
     """
-    lines = [" ".join(line.split()) for t in texts for line in read_table(t).values()]
+    faults: Faults = {}
+    lines = [" ".join(line.split()) for line in read_table(text, faults).values()]
+    settle(faults, len(lines), text, given.strict)
     with atomic_dir(directory) as folder:
         if given.token_type == "bpe":
             (folder / "train.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
@@ -41,7 +45,7 @@ def train_tokens(given: Options, texts: Sequence[Path], directory: Path) -> None
                 reason = str(error).rpartition("] ")[2]
                 raise RecipeError(
                     f"SentencePiece cannot make --nbpe {given.nbpe} pieces of "
-                    f"{' '.join(map(str, texts))}: {reason}"
+                    f"{text}: {reason}"
                 ) from error
         else:
             split = split_function(given, directory)
