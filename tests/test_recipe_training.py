@@ -179,6 +179,14 @@ def test_settings_that_are_back_go_on_with_their_training(tmp_path, train, capsy
     assert torch.load(tmp_path / "exp.1" / "1epoch.pth") == {"seed": 1}
 
 
+def test_a_training_goes_on_after_one_with_other_settings_that_failed(tmp_path, train):
+    exp = tmp_path / "exp"
+    first = begin(exp, 1, epochs=2)
+    train(exp, {"options": {"seed": "2"}, "inputs": {}})
+    train(exp, first)
+    assert torch.load(exp / "1epoch.pth") == {"seed": 1}
+
+
 def test_force_goes_on_with_no_training(tmp_path, train):
     record = begin(tmp_path / "exp", 1, epochs=2)
     for number in (1, 2):

@@ -46,9 +46,10 @@ def train(
     """
     ngpu = gpus(options)
     begun = stage.read(exp / BEGUN)
-    if has_epoch(exp) and (options.force or begun and restarts(begun, record)):
+    if options.force or begun and restarts(begun, record):
         before = None if options.force else kept(exp, record)
-        say(f"  the earlier training is kept as {put_aside(exp)}")
+        if before or has_epoch(exp):
+            say(f"  the earlier training is kept as {put_aside(exp)}")
         if before:
             say(f"  {before}, which had these settings, goes on as {exp}")
             before.rename(exp)
