@@ -10,7 +10,7 @@ def draw(report: dict, path: Path) -> None:
     rows = report["rows"]
     cases = list(dict.fromkeys(row["case"] for row in rows))
     names = list(dict.fromkeys(row["name"] for row in rows))
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    figure = Figure(figsize=(12, 3.8), layout="constrained")
     panels = figure.subplots(1, 2)
     width = 0.8 / len(names)
     for axes, key, title in zip(
@@ -25,7 +25,7 @@ def draw(report: dict, path: Path) -> None:
                 i + (number - (len(names) - 1) / 2) * width for i in range(len(cases))
             ]
             bars = axes.bar(places, values, width * 0.95, label=name)
-            axes.bar_label(bars, fmt=three_digits, fontsize=7)
+            axes.bar_label(bars, fmt=digits, fontsize=7)
         axes.set_xticks(range(len(cases)), cases)
         axes.set_title(title, fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
@@ -38,5 +38,5 @@ def draw(report: dict, path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def three_digits(value: float) -> str:
-    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+def digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
