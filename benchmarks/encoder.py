@@ -4,10 +4,10 @@
 
 Each configuration is an ESPnet YAML (`encoder` and `encoder_conf` are read), and BASE
 the one that the ratios are to. Random features, 10 ms a frame; times are medians of
-alternating runs. Single utterances are of each of --seconds, a batch has lengths spread
-evenly between the first and the last of them; with --lengths there are five batches of
-a corpus, from short utterances to long ones, of about as much audio each as --batch
-utterances have on average.
+alternating runs; memory is that of a run in a process of its own. Single utterances are
+of each of --seconds, a batch has lengths spread evenly between the first and the last
+of them; with --lengths there are five batches of a corpus, from short utterances to
+long ones, of about as much audio each as --batch utterances have on average.
 """
 
 import argparse
