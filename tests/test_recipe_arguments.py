@@ -109,6 +109,7 @@ def test_value(words, name, value):
             ["--longform_models", "a='b"], ["--longform_models", "quot"], id="quoted"
         ),
         pytest.param(["--nj", "0"], ["--nj"], id="no process"),
+        pytest.param(["--test_sets", " "], ["--test_sets"], id="no test set"),
         pytest.param(["--train_joined", "1"], ["--train_joined"], id="joined by one"),
         pytest.param(["--min_wav_duration", "30"], ["--max_wav_dur"], id="durations"),
         pytest.param(["--asr_args", "--a 'b"], ["--asr_args", "quot"], id="quotation"),

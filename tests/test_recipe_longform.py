@@ -264,9 +264,8 @@ def test_too_small_a_set_is_told_before_anything_is_transcribed(recipe):
     ],
 )
 def test_models_are_called_as_their_encoder_or_as_one_likes(recipe, given, names):
-    options = Options(
-        train_set="a", valid_set="b", asr_exp="exp/own", longform_models=given
-    )
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    options = Options(**sets, asr_exp="exp/own", longform_models=given)
     found = longform.models(options, layout(options))
     assert list(found) == names
     assert found[names[-1]].name == ("own" if "mine" in names or not given else "good")

@@ -176,7 +176,7 @@ def nearer(path: str, caller: Path) -> str:
 
 def check(options: Options) -> None:
     for name in ("corpus", "train_set", "valid_set", "test_sets"):
-        if not getattr(options, name):
+        if not getattr(options, name).strip():
             raise RecipeError(f"--{name} is required: a recipe's run.sh gives it")
     check_corpus(options)
     check_launcher(options)
