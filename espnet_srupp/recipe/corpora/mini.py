@@ -19,7 +19,7 @@ from espnet_srupp.recipe.corpora.espeak import Voice, speak
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_dir
-from espnet_srupp.recipe.parallel import parallel_map
+from espnet_srupp.recipe.parallel import begin, parallel_map
 
 SAMPLING_RATE = 16000
 SEED = 2021
@@ -149,7 +149,7 @@ def sentence(rng: random.Random, name: str) -> str:
 
 def speak_alone(speaker: Speaker) -> None:
     # a new process per speaker: only its first words are the same every time
-    with ProcessPoolExecutor(1) as pool:
+    with ProcessPoolExecutor(1, initializer=begin) as pool:
         pool.submit(record, speaker).result()
 
 
