@@ -2,16 +2,20 @@
 
 import io
 import os
+import shutil
+import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
 
-from espnet_srupp.recipe import datadir, sound
+from espnet_srupp.recipe import arguments, datadir, sound
 from espnet_srupp.recipe.corpora import an4
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.layout import layout
 
-ARCHIVE = Path(__file__).parents[2] / "shared" / "data" / "an4.tar.gz"
+ROOT = Path(__file__).parents[1]
+ARCHIVE = ROOT.parent / "shared" / "data" / "an4.tar.gz"
 needs_archive = pytest.mark.skipif(not ARCHIVE.exists(), reason=f"{ARCHIVE} is absent")
 
 # the real one
@@ -171,3 +175,40 @@ def test_without_an_archive_it_is_fetched_from_its_origin(small, monkeypatch):
     prepare(None)
     assert Path("downloads/an4-b567d13.tar.gz").exists()
     assert len(datadir.read(Path("data/test")).text) == 1
+
+
+# run_best.sh
+
+RECORD = """#!/usr/bin/env bash
+printf '%s\\n' "$@" END >> "${RECORD}"
+"""
+
+
+def test_each_training_of_the_best_model_goes_on_from_the_one_before(
+    tmp_path, monkeypatch
+):
+    python = tmp_path / "python3"
+    python.write_text(RECORD)
+    python.chmod(0o755)
+    own = ROOT / "recipes" / "an4" / "asr1"
+    subprocess.run(
+        [str(own / "run_best.sh"), "--ngpu", "1", "--asr_tag", "mine"],
+        check=True,
+        cwd=tmp_path,
+        env={
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "VIRTUAL_ENV": "active",
+            "RECORD": str(tmp_path / "record"),
+        },
+    )
+    commands = (tmp_path / "record").read_text().split("\nEND\n")[:-1]
+    shutil.copytree(own / "conf", tmp_path / "conf")
+    monkeypatch.chdir(tmp_path)
+    before = ""
+    for command, name in zip(commands, ("first", "joined", "dense"), strict=True):
+        given = arguments.parse(command.split("\n")[2:], tmp_path)
+        assert given.ngpu == 1 and given.asr_tag == name
+        assert given.pretrained_model == before
+        before = str(layout(given).exp / given.inference_asr_model)
+        Path(before).parent.mkdir(parents=True)
+        Path(before).touch()

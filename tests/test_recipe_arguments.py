@@ -146,6 +146,12 @@ def test_rate_is_in_hertz(fs, rate):
     assert options("--fs", fs).rate == rate
 
 
+@pytest.mark.parametrize("fs", ["8k", "8000", "8.0k", "8000.0"])
+def test_one_rate_is_spelt_in_one_way(fs):
+    assert options("--fs", fs).fs == "8k"
+    assert options("--fs", "11025").fs == options("--fs", "11.025k").fs == "11025"
+
+
 def test_files_are_sought_in_the_callers_folder(tmp_path):
     (tmp_path / "my.yaml").touch()
     given = options("--asr_config", "my.yaml", caller=tmp_path)

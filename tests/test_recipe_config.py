@@ -46,6 +46,14 @@ def test_argument_that_is_not_yaml_is_named():
         config.read("", "--a_conf b=[")
 
 
+@pytest.mark.parametrize("value", ["ten", None, [3], "1.5.2"])
+def test_what_is_no_number_is_named(value):
+    with pytest.raises(RecipeError, match="max_epoch is .*: give a number"):
+        config.number({"max_epoch": value}, "max_epoch", 40, int)
+    assert config.number({"max_epoch": "7"}, "max_epoch", 40, int) == 7
+    assert config.number({}, "max_epoch", 40, int) == 40
+
+
 def test_no_file_is_nothing():
     assert config.read("") == {}
 

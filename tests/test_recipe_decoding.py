@@ -82,10 +82,47 @@ def test_progress_and_time_come_from_the_log(tmp_path):
 def test_missing_checkpoint_is_named_with_those_that_are_there(tmp_path):
     given = Options(train_set="a", valid_set="b", test_sets="c", asr_exp=str(tmp_path))
     names = layout(given)
-    with pytest.raises(RecipeError, match="valid.acc.ave.pth.*--stage 11"):
+    with pytest.raises(RecipeError, match="valid.acc.ave.pth.*--stage 11$"):
+        decoding.model_file(given, names)
+    (tmp_path / "config.yaml").touch()
+    with pytest.raises(RecipeError, match="valid.acc.ave.pth.*--stage 11 --force"):
         decoding.model_file(given, names)
     (tmp_path / "valid.loss.ave.pth").touch()
     with pytest.raises(RecipeError, match="valid.acc.ave.pth.*one of valid.loss.ave"):
         decoding.model_file(given, names)
     (tmp_path / "valid.acc.ave.pth").touch()
     assert decoding.model_file(given, names) == tmp_path / "valid.acc.ave.pth"
+
+
+def test_what_an_earlier_model_gave_goes_before_the_decoding(tmp_path, monkeypatch):
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    folder = str(tmp_path)
+    given = Options(**sets, expdir=folder, dumpdir=folder, inference_nj=1)
+    names = layout(given)
+    target = names.decoding / "c"
+    for path, text in {
+        names.tests["c"] / "wav.scp": "u u.flac",
+        names.tests["c"] / "utt2num_samples": "u 16000",
+        target / "text": "u OLD",
+    }.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(decoding.process, "run", killed)
+    with pytest.raises(KeyboardInterrupt):
+        decoding.decode(given, names, "c")
+    assert not (target / "text").exists()
+
+
+def test_an_experiment_whose_statistics_were_moved_is_named(tmp_path):
+    config, stats = tmp_path / "config.yaml", tmp_path / "feats_stats.npz"
+    config.write_text(f"normalize_conf: {{stats_file: {stats}}}\n")
+    with pytest.raises(RecipeError, match="config.yaml names .*feats_stats.npz, which"):
+        decoding.check_statistics(config)
+    stats.touch()
+    decoding.check_statistics(config)
+    config.write_text("normalize: utterance_mvn\nnormalize_conf: {}\n")
+    decoding.check_statistics(config)

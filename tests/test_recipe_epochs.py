@@ -62,5 +62,7 @@ def test_rotated_logs_of_asr_sh_are_read_in_the_order_of_time(tmp_path):
         path = tmp_path / name
         path.write_text(report(1, loss=loss) + "\n")
         os.utime(path, (1000 + age, 1000 + age))
+    # of the packing of an experiment called train
+    (tmp_path / "train_valid.acc.ave.log").write_text(report(1, loss=5.0) + "\n")
     (epoch,) = epochs.read(epochs.logs(tmp_path))
     assert epoch.train["loss"] == 1.0

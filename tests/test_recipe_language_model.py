@@ -1,6 +1,7 @@
 """The text of a language model: every sentence once, each with an id of its own."""
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,23 @@ def test_tedlium_adds_sentences_as_espnet_filters_them(tmp_path):
     compressed(tmp_path / "TEDLIUM_release-3" / "LM" / "news.en.gz", text)
     assert list(tedlium3.sentences(tmp_path, None)) == ["it's here"]
     assert list(tedlium3.sentences(Path("no"), tmp_path)) == ["it's here"]
+
+
+def test_other_text_of_tedlium_is_seen(given):
+    given = Options(**{**vars(given), "corpus": "tedlium3"})
+    texts = Path("downloads/TEDLIUM_release-3/LM")
+    compressed(texts / "news.en.gz", "here </s>\n")
+
+    def step(**more):
+        return next(lm_stages.collect_statistics(replace(given, **more), layout(given)))
+
+    records = [step().record()]
+    for name in ("news.en.gz", "more.en.gz"):
+        compressed(texts / name, "there </s>\n")
+        records.append(step().record())
+    assert records[0] != records[1] != records[2]
+    named = step(lm_train_text="data/a/text").record()["inputs"]
+    assert list(named) == ["data/a/text"]
 
 
 @pytest.mark.parametrize("value", ["nan", "inf"])

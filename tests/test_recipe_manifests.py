@@ -125,6 +125,26 @@ def test_an_edited_transcript_is_seen(corpus, capsys):
     assert "again, as content was" in capsys.readouterr().out
 
 
+def test_the_folder_of_a_corpus_is_remembered(corpus, capsys, monkeypatch):
+    """Whatever came of the command that named it."""
+    monkeypatch.setattr(manifests, "download", lambda *_: pytest.fail("a download"))
+    one = ["--stop_stage", "1"]
+    assert stages(corpus, *one, "--test_sets", "no") == 1
+    assert run(corpus, *SMALL[corpus], *one) == 0
+    assert run(corpus, *SMALL[corpus], *one, "--train_set", "dev") == 0
+    # another folder is another corpus, even if it is not whole
+    Path("disk").rename("other")
+    assert run(corpus, f"--{corpus.upper()}", "other", *one) == 1
+    assert run(corpus, *SMALL[corpus], *one) == 1
+    assert re.search(r"/other.* (has|lacks) .*--partial true", capsys.readouterr().err)
+
+
+def test_a_link_to_nothing_in_a_corpus_does_not_matter(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "link.txt").symlink_to("nowhere")
+    assert manifests.content(tmp_path, [tmp_path / "a"]).startswith("1 files (")
+
+
 def test_an_excerpt_is_not_taken_for_the_whole(corpus, capsys):
     assert run(corpus, f"--{corpus.upper()}", "disk", "--stop_stage", "1") == 1
     (error,) = [

@@ -1,10 +1,13 @@
 """The embedded corpus: the same every time, its sets apart, its audio usable."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import alive, gone, needs_proc
 
 from espnet_srupp.recipe import datadir, sound
 from espnet_srupp.recipe.corpora import mini
@@ -37,6 +40,34 @@ def test_the_same_bytes_come_out_for_any_number_of_processes(tmp_path, monkeypat
         made.append(contents(tmp_path))
     assert made[0] == made[1]
     assert len([path for path in made[0] if path.suffix == ".flac"]) == 18
+
+
+SPEAKING = """
+import os, time
+from pathlib import Path
+from espnet_srupp.recipe.corpora import mini
+def record(speaker):
+    os.write(1, b"%d %d\\n" % (os.getpid(), os.getppid()))
+    time.sleep(60)
+mini.record = record
+mini.prepare(Path("data"), Path("downloads"), None)
+"""
+
+
+@needs_proc
+def test_speakers_end_with_a_parent_that_is_killed(tmp_path):
+    root = str(Path(__file__).parents[1])
+    with subprocess.Popen(
+        [sys.executable, "-c", SPEAKING],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": root},
+    ) as parent:
+        processes = list(map(int, parent.stdout.readline().split()))
+        assert all(map(alive, processes))
+        parent.kill()
+    assert all(map(gone, processes))
 
 
 def test_every_variant_speaks_the_same_from_process_to_process():

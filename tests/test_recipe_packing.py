@@ -1,5 +1,6 @@
 """A packed model is what ESPnet unpacks."""
 
+import os
 import shutil
 import zipfile
 from dataclasses import replace
@@ -57,15 +58,16 @@ def test_espnet_unpacks_it(recipe, tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.parametrize("trained", [os.path.abspath, os.path.relpath])
 @pytest.mark.parametrize("expdir", ["exp", "../big/exp"])
-def test_paths_of_this_machine_do_not_go_in(recipe, tmp_path, expdir):
+def test_paths_of_this_machine_do_not_go_in(recipe, tmp_path, expdir, trained):
     given, names = recipe
     here = tmp_path / expdir
     here.parent.mkdir(exist_ok=True)
     names.stats.parent.rename(here)
     names = layout(replace(given, expdir=str(here.resolve())))
     stats = names.stats / "train" / "feats_stats.npz"
-    config = {"normalize_conf": {"stats_file": str(stats)}, "none": None}
+    config = {"normalize_conf": {"stats_file": trained(stats)}, "none": None}
     (names.exp / "config.yaml").write_text(yaml.safe_dump(config))
     target = pack(given, names).rename(tmp_path / "x.zip")
     shutil.rmtree(here)

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import alive, gone, needs_proc
 
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.parallel import parallel_map
@@ -75,13 +76,7 @@ parallel_map(work, [1, 2], 2, "work")
 """
 
 
-def running(process):
-    """Whether there is such a process, and not only its exit code."""
-    stat = Path(f"/proc/{process}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="as only Linux tells of it")
+@needs_proc
 def test_workers_end_with_a_parent_that_is_killed():
     root = str(Path(__file__).parents[1])
     with subprocess.Popen(
@@ -91,9 +86,6 @@ def test_workers_end_with_a_parent_that_is_killed():
         env={**os.environ, "PYTHONPATH": root},
     ) as parent:
         workers = [int(parent.stdout.readline()) for _ in range(2)]
-        assert all(map(running, workers))
+        assert all(map(alive, workers))
         parent.kill()
-    until = time.monotonic() + 10
-    while any(map(running, workers)) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not any(map(running, workers))
+    assert all(map(gone, workers))

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import gone, needs_proc
 
 from espnet_srupp.recipe import process
 from espnet_srupp.recipe.errors import RecipeError
@@ -78,22 +79,6 @@ def test_watch_is_called_at_least_once_after_the_end(tmp_path):
     assert "end" in seen[-1]
 
 
-def alive(pid):
-    """Whether a process runs; one that has ended and waits for its parent does not."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def gone(pid):
-    deadline = time.monotonic() + 5
-    while alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return not alive(pid)
-
-
 SLEEPER = """
 import pathlib, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
@@ -103,7 +88,7 @@ time.sleep(60)
 """
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs Linux's /proc")
+@needs_proc
 @pytest.mark.parametrize("how", ["interrupt", "another failed"])
 def test_everything_is_ended(tmp_path, how):
     started = tmp_path / "started"
@@ -130,7 +115,7 @@ process.run([process.Job(["-c", program], Path("log"))], sys.executable)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs prctl")
+@needs_proc
 def test_a_killed_parent_leaves_no_orphan(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(Path(process.__file__).parents[2])}
     command = [sys.executable, "-c", ORPHAN]

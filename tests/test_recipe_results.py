@@ -78,6 +78,26 @@ def test_results_of_a_model_that_has_trained_on_are_left_out(exp):
     results.write(exp)
     text = (exp / "RESULTS.md").read_text()
     assert "beam10/test" not in text and "beam10/org/dev" in text
+    # the same when it has another name
+    renamed = exp.rename(exp.with_name("asr_y"))
+    assert "beam10/test" not in results.block(renamed, "wer")
+    (renamed / model.name).write_bytes(b"epoch 1")
+    assert "beam10/test" in results.block(renamed, "wer")
+
+
+@pytest.mark.parametrize("text", [None, "a ONE TWO\n"], ids=["gone", "another"])
+def test_scores_of_a_text_that_is_not_there_are_left_out(exp, text):
+    decoded = exp / "beam10" / "test"
+    (decoded / "text").write_text("a ONE SIX\n")
+    inputs = {"ref": "x", str(decoded / "text"): stage.digest(decoded / "text")}
+    record = {"options": {}, "inputs": inputs}
+    stage.write(stage.marker(decoded / "score_wer"), record)
+    assert "beam10/test" in results.block(exp, "wer")
+    if text:
+        (decoded / "text").write_text(text)
+    else:
+        (decoded / "text").unlink()
+    assert "beam10/test" not in results.block(exp, "wer")
 
 
 def test_experiment_of_asr_sh_needs_neither_probe_nor_record(exp):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from espnet_srupp.recipe import asr, datadir
+from espnet_srupp.recipe import asr, datadir, pictures
 from espnet_srupp.recipe.datadir import DataDir
 
 ROOT = Path(__file__).parents[1]
@@ -258,6 +258,29 @@ def test_long_recordings_are_transcribed_scored_and_drawn(finished):
     assert (results / "wer_by_length.png").stat().st_size > 0
     lines = (results / "2x" / "srupp" / "text").read_text().splitlines()
     assert [line.split()[0] for line in lines] == ["all-long0001", "all-long0002"]
+
+
+def test_a_refused_training_is_still_finished(finished, mistake, capfd):
+    recipe, _ = finished
+    eleven = ["--stage", "11", "--stop_stage", "11"]
+    for value, said in (("0", "1 epochs, more than max_epoch 0"), ("ten", "max_epoch")):
+        arguments = f"--max_epoch {value}"
+        # in the same folder
+        words = [*eleven, "--asr_exp", EXP, "--asr_args", arguments]
+        assert said in mistake(recipe, *words)
+    assert asr.main([*OPTIONS, *eleven]) == 0
+    assert "done before" in capfd.readouterr().out
+
+
+def test_a_probe_that_is_gone_is_made_again(finished, monkeypatch, capsys):
+    recipe, _ = finished
+    monkeypatch.chdir(recipe)
+    path = Path(EXP, "probe", "model.json")
+    sizes = path.read_text()
+    path.unlink()
+    monkeypatch.setattr(pictures, "draw", lambda *_: path.write_text(sizes))
+    assert asr.main([*OPTIONS, "--stage", "13"]) == 0
+    assert f"again, as {path} is gone" in capsys.readouterr().out
 
 
 def test_joined_utterances_are_trained_on_as_well(finished):

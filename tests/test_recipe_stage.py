@@ -24,6 +24,7 @@ def work(tmp_path, monkeypatch):
         source, target = tmp_path / "in", tmp_path / "out"
         options = {"nbpe": 30}
         audio = None
+        check = staticmethod(lambda: None)
 
         def copy(self):
             self.done += 1
@@ -38,6 +39,7 @@ def work(tmp_path, monkeypatch):
                 [self.source],
                 self.options,
                 self.audio,
+                self.check,
             )
             return stage.run(step, force)
 
@@ -221,6 +223,27 @@ def test_an_input_more_or_less_is_named(work, tmp_path, capsys):
         stage.run(Step(5, "x", work.copy, [work.target], inputs))
     said = capsys.readouterr().out
     assert f"as {more} has changed" in said and f"as {more} is left out" in said
+
+
+def test_work_that_cannot_begin_leaves_what_is_finished(work):
+    work.run()
+
+    def refuse():
+        raise RecipeError("no GPU")
+
+    work.options, work.check = {"nbpe": 50}, refuse
+    with pytest.raises(RecipeError, match="no GPU"):
+        work.run()
+    work.options = {"nbpe": 30}
+    assert not work.run()
+
+
+@pytest.mark.parametrize("roots", [["big", "big/exp"], ["big/exp", "big"], ["big/exp"]])
+def test_locks_are_in_the_innermost_folder(tmp_path, monkeypatch, roots):
+    monkeypatch.chdir(tmp_path)
+    step = Step(1, "x", lambda: None, [Path("big/exp/asr/x")])
+    found = stage.lock_file(step, [Path(root) for root in roots])
+    assert found.parent == tmp_path / "big/exp/.locks"
 
 
 @pytest.mark.parametrize(

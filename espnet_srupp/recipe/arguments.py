@@ -145,6 +145,9 @@ def parse(words: Sequence[str], caller: Path) -> Options:
         for name, folder in options.others.items()
     ]
     found["longform_models"] = shlex.join(others)
+    # spelt in one way, as the records of the stages compare it
+    thousands, rest = divmod(options.rate, 1000)
+    found["fs"] = f"{options.rate}" if rest else f"{thousands}k"
     texts = [nearer(path, caller) for path in options.lm_texts]
     found["lm_train_text"] = shlex.join(texts)
     for name in ("lm_dev_text", "lm_test_text"):

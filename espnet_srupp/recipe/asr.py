@@ -104,7 +104,7 @@ def check_weight(given: Options) -> None:
         RecipeError: the decoding gives it the weight 0.
     """
     settings = config.read(given.inference_config, given.inference_args)
-    if float(settings.get("lm_weight", 1)) == 0:
+    if config.number(settings, "lm_weight", 1) == 0:
         raise RecipeError(
             f"lm_weight is 0 in {given.inference_config}, so --use_lm true has no "
             "effect: give an --inference_config for language models, such as "

@@ -169,11 +169,11 @@ def frames(samples: int, settings: Mapping[str, object]) -> float:
     """Frames that the encoder makes of so many samples, as far as that is known."""
     if settings.get("frontend", "default") != "default" or not has_ctc(settings):
         return math.inf
-    hop = int(settings.get("frontend_conf.hop_length", HOP_LENGTH))
+    hop = config.number(settings, "frontend_conf.hop_length", HOP_LENGTH, int)
     input_layer = settings.get("encoder_conf.input_layer", "conv2d")
     return output_length(samples // hop + 1, input_layer)
 
 
 def has_ctc(settings: Mapping[str, object]) -> bool:
     """Whether the training has a CTC."""
-    return float(settings.get("model_conf.ctc_weight", 0.5)) != 0
+    return config.number(settings, "model_conf.ctc_weight", 0.5) != 0

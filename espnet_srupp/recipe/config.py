@@ -31,6 +31,23 @@ def read(path: str, overrides: str = "") -> dict[str, object]:
     return settings
 
 
+def number(
+    settings: Mapping[str, object], name: str, default: float, kind: type = float
+) -> float:
+    """A setting that is a number.
+
+    Raises:
+        RecipeError: it is something else.
+    """
+    value = settings.get(name, default)
+    try:
+        return kind(value)
+    except (TypeError, ValueError) as error:
+        raise RecipeError(
+            f"{name} is {value!r}: give a number in the YAML or by --*_args"
+        ) from error
+
+
 def nested(name: str, value: str) -> dict[str, object]:
     """`encoder_conf` and "a.b=1", or "{a: {b: 1}}", as {"encoder_conf.a.b": 1}."""
     key, one, rest = value.partition("=")

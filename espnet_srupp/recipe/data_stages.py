@@ -14,6 +14,8 @@ from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.stage import Step, say
 
 DATA, DOWNLOADS = Path("data"), Path("downloads")
+# the folder of a corpus that lies on disk, as it was given last
+ORIGIN = DATA / ".corpus"
 
 
 def prepare(given: Options, names: Layout) -> Iterator[Step]:
@@ -22,40 +24,50 @@ def prepare(given: Options, names: Layout) -> Iterator[Step]:
         corpus = import_module(f"espnet_srupp.recipe.corpora.{given.corpus}")
     except ModuleNotFoundError as error:
         raise RecipeError(f"--corpus {given.corpus}: {error}") from error
+    if given.folder:
+        # whatever comes of this command, the next one must not download 60 GB
+        stage.write(ORIGIN, origin(given))
     sets = [given.train_set, given.valid_set, *given.test_sets.split()]
-    outputs = [DATA / name for name in dict.fromkeys(sets)]
     step = Step(
         1,
         f"data of {given.corpus}",
         lambda: make_sets(given, corpus, step),
-        outputs,
+        [DATA / name for name in dict.fromkeys(sets)],
         options=origin(given),
     )
     if not step.options and (before := stage.read(step.marker)):
-        # what was made from an archive or a folder stands when it is not named again
+        # what was made from an archive stands when it is not named again
         step.options.update(before["options"])
     if folder := step.options.get("folder"):
         step.options["content"] = corpus.content(Path(folder))
     yield step
 
 
-def lm_sentences(given: Options, names: Layout) -> Iterator[str]:
+def lm_sentences(given: Options) -> Iterator[str]:
     """The corpus's own text for language models, if it has any beside transcripts."""
     corpus = import_module(f"espnet_srupp.recipe.corpora.{given.corpus}")
     if not hasattr(corpus, "sentences"):
         return iter(())
-    (step,) = prepare(given, names)
-    folder = step.options.get("folder")
+    folder = origin(given).get("folder")
     return corpus.sentences(DOWNLOADS, Path(folder) if folder else None)
 
 
+def lm_files(given: Options) -> list[Path]:
+    """The files of that text which may be other ones."""
+    corpus = import_module(f"espnet_srupp.recipe.corpora.{given.corpus}")
+    if not hasattr(corpus, "lm_files"):
+        return []
+    folder = origin(given).get("folder")
+    return corpus.lm_files(DOWNLOADS, Path(folder) if folder else None)
+
+
 def origin(given: Options) -> dict[str, str]:
-    """What the command line says about where the corpus comes from."""
+    """Where the corpus comes from: as the command line says, or an earlier one did."""
     if given.archive:
         return {"archive": stage.digest(Path(given.archive))}
     if given.folder:
         return {"folder": given.folder} | ({"partial": "true"} if given.partial else {})
-    return {}
+    return (stage.read(ORIGIN) or {}) if given.on_disk else {}
 
 
 def make_sets(given: Options, corpus: ModuleType, step: Step) -> None:

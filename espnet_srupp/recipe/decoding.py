@@ -5,7 +5,7 @@ import shutil
 from datetime import datetime
 from pathlib import Path
 
-from espnet_srupp.recipe import commands, process
+from espnet_srupp.recipe import commands, config, process
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout
@@ -40,15 +40,39 @@ def checkpoint(exp: Path, name: str, option: str, stage: int) -> Path:
     path = exp / name
     if path.exists():
         return path
-    others = ", ".join(sorted(p.name for p in exp.glob("*.*.*.pth")))
-    raise RecipeError(
-        f"{path} is not there: "
-        + (
-            f"give --{option} one of {others}"
-            if others
-            else f"train it with --stage {stage}"
+    remedy = f"train it with --stage {stage}"
+    if others := ", ".join(sorted(p.name for p in exp.glob("*.*.*.pth"))):
+        remedy = f"give --{option} one of {others}"
+    elif (exp / "config.yaml").exists():
+        # a training that has been finished is not begun again by itself
+        remedy += " --force true, as its models are gone"
+    raise RecipeError(f"{path} is not there: {remedy}")
+
+
+def check(options: Options, names: Layout) -> None:
+    """Sees that a decoding can begin.
+
+    Raises:
+        RecipeError: there is no GPU for it, or a configuration names a file that is
+            not there.
+    """
+    if options.gpu_inference and not gpus(options):
+        raise RecipeError("--gpu_inference true: torch finds no GPU here: leave it out")
+    check_statistics(names.exp / "config.yaml")
+
+
+def check_statistics(path: Path) -> None:
+    """Sees that the statistics are where a model's configuration says.
+
+    Raises:
+        RecipeError: they are not, as when the experiment was moved.
+    """
+    stats = config.read(str(path)).get("normalize_conf.stats_file")
+    if stats and not Path(stats).is_file():
+        raise RecipeError(
+            f"{path} names {stats}, which is not there: write there where that file "
+            "is now (normalize_conf, stats_file)"
         )
-    )
 
 
 def decode(options: Options, names: Layout, name: str) -> None:
@@ -62,8 +86,9 @@ def decode(options: Options, names: Layout, name: str) -> None:
         RecipeError: ESPnet failed, or an utterance was lost or came out twice.
     """
     source, target = names.tests[name], names.decoding / name
-    if options.gpu_inference and not gpus(options):
-        raise RecipeError("--gpu_inference true: torch finds no GPU here: leave it out")
+    for result in RESULTS:
+        # what another model gave must not stand while this one is at work
+        (target / result).unlink(missing_ok=True)
     logdir = target / "logdir"
     shutil.rmtree(logdir, ignore_errors=True)
     logdir.mkdir(parents=True)

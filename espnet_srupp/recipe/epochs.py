@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+LOG = re.compile(r"train(\.\d+)?\.log")
 RESULTS = re.compile(r"(\d+)epoch results: (.*)")
 SECTION = re.compile(r"\[(\w+)\] ")
 PAIR = re.compile(r"(\w+)=(.*?)(?=, \w+=|,? *$)")
@@ -70,7 +71,8 @@ def files(exp: Path) -> list[Path]:
 
     asr.sh moves train.log to train.1.log and so on when a training goes on.
     """
-    return sorted(exp.glob("train*.log"), key=lambda path: path.stat().st_mtime)
+    found = [path for path in exp.glob("train*.log") if LOG.fullmatch(path.name)]
+    return sorted(found, key=lambda path: path.stat().st_mtime)
 
 
 def logs(exp: Path) -> Iterable[str]:

@@ -27,7 +27,7 @@ def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
         f"text of the language model, {names.lm_train}",
         partial(join_texts, given, names, sources),
         [names.lm_train],
-        sources,
+        [*sources, *([] if given.lm_train_text else data_stages.lm_files(given))],
         given.some("lm_train_text"),
     )
     command = partial(commands.lm_statistics, given, names)
@@ -43,7 +43,7 @@ def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
 
 def join_texts(given: Options, names: Layout, sources: list[Path]) -> None:
     """What is named, or else the training set's text and what the corpus has."""
-    more = () if given.lm_train_text else data_stages.lm_sentences(given, names)
+    more = () if given.lm_train_text else data_stages.lm_sentences(given)
     language_model.join_texts(sources, more, names.lm_train)
 
 
@@ -57,6 +57,7 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
         [names.lm_exp / "config.yaml"],
         [names.lm_train, names.lm_valid, names.token_list, *shapes(given, names)],
         config.read(given.lm_config, given.lm_args) | given.some("lm_fold_length"),
+        check=lambda: training.check(given, names.lm_exp, step.record()),
     )
     yield step
 

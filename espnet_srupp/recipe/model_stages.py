@@ -51,6 +51,7 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
         [names.exp / "config.yaml"],
         [*dumped(names), names.token_list, *shapes, *([Path(start)] if start else [])],
         settings,
+        check=lambda: training.check(given, names.exp, step.record()),
     )
     yield step
 
@@ -71,6 +72,7 @@ def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
             [target / result for result in decoding.RESULTS],
             [source / "wav.scp", source / "utt2hash", *models],
             settings,
+            check=partial(decoding.check, given, names),
         )
 
 
@@ -88,11 +90,12 @@ def score_sets(given: Options, names: Layout) -> Iterator[Step]:
         )
     model = decoding.model_file(given, names)
     shown = list(names.tests.values())[-1]
+    sizes = names.exp / "probe" / "model.json"
     yield Step(
         13,
         f"pictures in {names.exp / 'images'}",
         partial(pictures.draw, given, names, model),
-        [names.exp / "images" / "attention.png"],
+        [names.exp / "images" / "attention.png", sizes],
         [model, names.exp / "config.yaml", shown / "text", shown / "utt2hash"],
     )
     tables = [path for kind in results.KINDS for path in results.found(names.exp, kind)]
@@ -103,7 +106,7 @@ def score_sets(given: Options, names: Layout) -> Iterator[Step]:
         [names.exp / "RESULTS.md"],
         [
             *(*tables, *results.speeds(names.exp), *epochs.files(names.exp)),
-            names.exp / "probe" / "model.json",
+            sizes,
         ],
     )
     say(
@@ -125,6 +128,7 @@ def pack_model(given: Options, names: Layout) -> Iterator[Step]:
         [target],
         [*models.values(), *files],
         {**card.search(given), **given.some("lang", "model_license")},
+        check=partial(decoding.check_statistics, names.exp / "config.yaml"),
     )
 
 

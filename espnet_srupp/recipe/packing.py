@@ -97,7 +97,9 @@ def rename_in(config: Path, names: Mapping[Path, str]) -> None:
     """Writes the names in the archive into a configuration, where ESPnet looks."""
     settings = yaml.safe_load(config.read_text(encoding="utf-8"))
     for path, name in names.items():
-        settings = find_path_and_change_it_recursive(settings, str(path), name)
+        # the training may have had an absolute --expdir or --dumpdir
+        for spelt in (path, os.path.abspath(path), os.path.relpath(path)):
+            settings = find_path_and_change_it_recursive(settings, str(spelt), name)
     config.write_text(
         yaml.safe_dump(settings, sort_keys=False, allow_unicode=True), encoding="utf-8"
     )

@@ -31,28 +31,39 @@ def write(exp: Path) -> None:
 def found(exp: Path, kind: str) -> list[Path]:
     """The result.txt of every set that was scored by words, characters or tokens.
 
-    Without those of models that have changed since, mostly by training on.
+    Without those of texts and models that have changed since, mostly by training on.
     """
     scored = sorted(exp.rglob(f"score_{kind}/result.txt"))
-    return [path for path in scored if current(path.parents[1])]
+    decoded = [(path, path.parents[1]) for path in scored]
+    return [p for p, at in decoded if current(exp, at) and is_of_text(at)]
 
 
 def speeds(exp: Path) -> list[Path]:
     """The files with the real-time factors of these."""
-    return [path for path in sorted(exp.rglob("rtf")) if current(path.parent)]
+    return [path for path in sorted(exp.rglob("rtf")) if current(exp, path.parent)]
 
 
-def current(decoded: Path) -> bool:
+def current(exp: Path, decoded: Path) -> bool:
     """Whether the models of a decoding are as they were, as far as that is known."""
     record = stage.read(stage.marker(decoded / RESULTS[0])) or {"inputs": {}}
-    models = {
-        Path(path): content
-        for path, content in record["inputs"].items()
-        if path.endswith(".pth") and Path(path).is_file()
-    }
+    models = [(Path(p), c) for p, c in record["inputs"].items() if p.endswith(".pth")]
+    if models and (own := exp / models[0][0].name).is_file():
+        # the experiment may have had another name, a language model is elsewhere
+        models[0] = own, models[0][1]
     return all(
         digest(path, path.stat().st_mtime_ns) == content
-        for path, content in models.items()
+        for path, content in models
+        if path.is_file()
+    )
+
+
+def is_of_text(decoded: Path) -> bool:
+    """Whether scores are those of the text that is there, as far as that is known."""
+    text = decoded / RESULTS[0]
+    record = stage.read(stage.marker(decoded / f"score_{KINDS[0]}"))
+    # the last of what the scoring depends on
+    return record is None or (
+        text.is_file() and stage.digest(text) == list(record["inputs"].values())[-1]
     )
 
 

@@ -30,6 +30,7 @@ class Step:
         inputs: files whose content it depends on.
         options: settings it depends on, by the name that people know.
         audio: a wav.scp whose audio files it depends on, by their size and time.
+        check: raises if the work cannot begin, while everything is as it was.
     """
 
     number: int
@@ -39,6 +40,7 @@ class Step:
     inputs: Sequence[Path] = ()
     options: dict[str, object] = field(default_factory=dict)
     audio: Path | None = None
+    check: Callable[[], None] = lambda: None
 
     @property
     def marker(self) -> Path:
@@ -147,12 +149,12 @@ def outdated(step: Step, record: dict) -> str | None:
 def lock_file(step: Step, roots: Sequence[Path]) -> Path:
     """The file that is locked while a step is at work.
 
-    It is in the first of `roots` that the outputs lie in, else in the current folder:
-    not beside the outputs, whose folder may be replaced as a whole.
+    It is in the innermost of `roots` that the outputs lie in, else in the current
+    folder: not beside the outputs, whose folder may be replaced as a whole.
     """
     path = step.marker.resolve()
     above = [root.resolve() for root in roots if root.resolve() in path.parents]
-    root = above[0] if above else Path.cwd()
+    root = max(above, key=lambda root: len(root.parts), default=Path.cwd())
     name = os.path.relpath(path, root).encode()
     return root / ".locks" / hashlib.blake2b(name, digest_size=16).hexdigest()
 
@@ -190,8 +192,8 @@ def run(step: Step, force: bool = False, roots: Sequence[Path] = ()) -> bool:
         Whether work was done.
 
     Raises:
-        RecipeError: an input is missing; whatever the work raises. Then no record is
-            left and the next run does the step again.
+        RecipeError: an input is missing, or the step's check fails; whatever the work
+            raises. After that no record is left, and the next run does the step again.
     """
     with alone(step, roots):
         record = step.record()
@@ -200,6 +202,7 @@ def run(step: Step, force: bool = False, roots: Sequence[Path] = ()) -> bool:
             say(f"{step.title}: done before")
             return False
         say(f"{step.title}, again, as {why}" if why else step.title)
+        step.check()
         step.marker.unlink(missing_ok=True)
         start = time.monotonic()
         step.work()

@@ -97,7 +97,7 @@ def split_function(given: Options, directory: Path) -> Callable[[str], list[str]
     if given.token_type == "bpe":
         return load_pieces(directory / "bpe.model", given.oov, given.bpe_char_cover < 1)
     if given.token_type == "char":
-        return CharTokenizer(non_linguistic_symbols=given.symbols).text2tokens
+        return CharTokenizer().text2tokens
     return WordTokenizer().text2tokens
 
 

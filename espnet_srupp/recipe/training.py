@@ -10,7 +10,15 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 
-from espnet_srupp.recipe import alphas, commands, epochs, pictures, process, stage
+from espnet_srupp.recipe import (
+    alphas,
+    commands,
+    config,
+    epochs,
+    pictures,
+    process,
+    stage,
+)
 from espnet_srupp.recipe.epochs import Epoch
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options, cores
@@ -45,8 +53,7 @@ def train(
             failed, or no gradient was finite.
     """
     ngpu = gpus(options)
-    begun = stage.read(exp / BEGUN)
-    if options.force or begun and restarts(begun, record):
+    if anew(options, exp, record):
         before = None if options.force else kept(exp, record)
         if before or has_epoch(exp):
             say(f"  the earlier training is kept as {put_aside(exp)}")
@@ -71,6 +78,23 @@ def train(
         )
     (exp / SAVED).unlink(missing_ok=True)
     pictures.curves(exp)
+
+
+def check(options: Options, exp: Path, record: Mapping) -> None:
+    """Sees that a training can begin or go on.
+
+    Raises:
+        RecipeError: there is no such GPU, or the training is past max_epoch.
+    """
+    gpus(options)
+    if not anew(options, exp, record):
+        check_epochs(exp, record)
+
+
+def anew(options: Options, exp: Path, record: Mapping) -> bool:
+    """Whether what the folder holds is another training than the one asked for."""
+    begun = stage.read(exp / BEGUN)
+    return options.force or begun is not None and restarts(begun, record)
 
 
 def gpus(options: Options) -> int:
@@ -138,7 +162,7 @@ def check_epochs(exp: Path, record: Mapping) -> None:
         RecipeError: it has more epochs than it is to have.
     """
     trained = epochs.read(epochs.logs(exp)) if has_epoch(exp) else []
-    last = int(record["options"].get("max_epoch", MAX_EPOCH))
+    last = config.number(record["options"], "max_epoch", MAX_EPOCH, int)
     if trained and trained[-1].number > last:
         raise RecipeError(
             f"{exp} has trained for {trained[-1].number} epochs, more than max_epoch "

@@ -72,7 +72,8 @@ def content(root: Path, folders: Iterable[Path]) -> str:
             told = [n for n in sorted(names) if not n.lower().endswith(AUDIO)]
             size += len(told)
             for path in (Path(folder), *(Path(folder, name) for name in told)):
-                at = path.stat()
+                # a link to nothing is as good as any other file that is not read
+                at = path.stat() if path.exists() else path.lstat()
                 known = "" if path.is_dir() else at.st_size
                 line = f"{path.relative_to(root)} {known} {at.st_mtime_ns}\n"
                 found.update(os.fsencode(line))

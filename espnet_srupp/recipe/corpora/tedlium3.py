@@ -60,14 +60,17 @@ def sentences(downloads: Path, folder: Path | None) -> Iterator[str]:
         downloads: where stage 1 has unpacked TED-LIUM, if there is no `folder`.
         folder: as for `prepare`.
     """
-    for path in sorted(
-        (manifests.locate(folder or downloads, NAME) / "LM").glob("*.gz")
-    ):
+    for path in lm_files(downloads, folder):
         with open_text(path) as lines:
             for line in lines:
                 sentence = words(line.replace(" </s>", ""))
                 if sentence.isascii() and len(sentence.split()) < LM_WORDS:
                     yield sentence
+
+
+def lm_files(downloads: Path, folder: Path | None) -> list[Path]:
+    """The files of that text."""
+    return sorted((manifests.locate(folder or downloads, NAME) / "LM").glob("*.gz"))
 
 
 def content(folder: Path) -> str:
