@@ -10,16 +10,17 @@ from itertools import accumulate
 from pathlib import Path
 
 import torch
-import yaml
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from typeguard import TypeCheckError
 
 import espnet_srupp.register  # noqa: F401
 from espnet_srupp.compat import TooShortUttError
+from espnet_srupp.recipe.config import load
+from espnet_srupp.recipe.errors import RecipeError
 
 # what a config can be that no encoder is made of
-WRONG = (TypeError, ValueError, TypeCheckError, yaml.YAMLError)
+WRONG = (TypeError, ValueError, TypeCheckError, AssertionError, TooShortUttError)
 
 
 @dataclass(frozen=True)
@@ -59,22 +60,6 @@ def build_encoder(config: dict) -> tuple[nn.Module, int]:
         preencoder = build("preencoder", input_size=input_size)
         input_size = preencoder.output_size()
     return build("encoder", input_size=input_size), input_size
-
-
-def load(path: Path) -> dict:
-    """Reads a config.
-
-    Raises:
-        ValueError: it is no mapping, or has a date, a number or a tag that is none.
-        yaml.YAMLError: it is not YAML.
-    """
-    try:
-        config = yaml.safe_load(path.read_text("utf-8"))
-    except (LookupError, AttributeError, RecursionError) as error:
-        raise ValueError("it cannot be read as YAML: correct it") from error
-    if not isinstance(config, dict):
-        raise ValueError("it is not a list of 'key: value' lines: correct it")
-    return config
 
 
 def profile(encoder: nn.Module, input_size: int, frames: int) -> list[Part]:
@@ -177,9 +162,11 @@ def main() -> None:
     if not args.config.is_file():
         parser.error(f"there is no file {args.config}: check its path")
     try:
-        encoder, input_size = build_encoder(load(args.config))
+        encoder, input_size = build_encoder(load(str(args.config)))
         parts = profile(encoder, input_size, args.frames)
-    except (*WRONG, AssertionError, TooShortUttError) as error:
+    except RecipeError as error:
+        parser.error(str(error))
+    except WRONG as error:
         parser.error(f"{args.config}: {' '.join(str(error).split())}")
     print(f"{type(encoder).__name__}, {args.frames} frames of {input_size} features\n")
     print(table(parts))

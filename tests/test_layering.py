@@ -21,8 +21,8 @@ LAYERS = {
     "inference": 6,
     "run": 6,
     "task": 6,
-    "profile": 7,
     "recipe": 7,
+    "profile": 8,
     "longform": 8,
 }
 PLUG = {"compat", "register", "run", "task", "profile"}

@@ -141,14 +141,10 @@ def test_frames_that_make_no_output_are_named(
     "text, sentence",
     [
         (b"", "not a list of 'key: value' lines"),
-        (b"- srupp", "not a list of 'key: value' lines"),
         (b"a: *x", "undefined alias 'x'"),
         (b"a: !!python/name:os.system", "python/name"),
-        (b"a: !!bool x", "cannot be read as YAML"),
-        (b"a: 2001-99-99", "month must be in 1..12"),
-        (b"a: \xff", "can't decode byte 0xff"),
     ],
-    ids=["empty", "list", "alias", "tag", "truth", "date", "bytes"],
+    ids=["empty", "alias", "tag"],
 )
 def test_a_config_that_is_not_yaml_is_named(
     text, sentence, config, monkeypatch, capsys
