@@ -179,36 +179,64 @@ def test_without_an_archive_it_is_fetched_from_its_origin(small, monkeypatch):
 
 # run_best.sh
 
+# takes down its arguments, and "trains" where they do not say --check
 RECORD = """#!/usr/bin/env bash
 printf '%s\\n' "$@" END >> "${RECORD}"
+[[ " $* " = *" --check "* ]] && exit
+exp=exp/asr_$(grep -A 1 -e '^--asr_tag' "${RECORD}" | tail -n 1)
+mkdir -p "${exp}" && touch "${exp}/valid.acc.ave.pth"
 """
 
 
-def test_each_training_of_the_best_model_goes_on_from_the_one_before(
-    tmp_path, monkeypatch
-):
-    python = tmp_path / "python3"
+@pytest.fixture
+def best(tmp_path, monkeypatch):
+    """Calls run_best.sh in a copy; returns how it ended, and what each run.sh was."""
+    python, recipe = tmp_path / "python3", tmp_path / "recipes/an4/asr1"
     python.write_text(RECORD)
     python.chmod(0o755)
     own = ROOT / "recipes" / "an4" / "asr1"
-    subprocess.run(
-        [str(own / "run_best.sh"), "--ngpu", "1", "--asr_tag", "mine"],
-        check=True,
-        cwd=tmp_path,
-        env={
-            "PATH": f"{tmp_path}:{os.environ['PATH']}",
-            "VIRTUAL_ENV": "active",
-            "RECORD": str(tmp_path / "record"),
-        },
-    )
-    commands = (tmp_path / "record").read_text().split("\nEND\n")[:-1]
-    shutil.copytree(own / "conf", tmp_path / "conf")
-    monkeypatch.chdir(tmp_path)
+    shutil.copytree(own / "conf", recipe / "conf")
+    for script in (own / "run.sh", own / "run_best.sh", own.parents[1] / "path.sh"):
+        shutil.copy(script, recipe.parents[1] if script.name == "path.sh" else recipe)
+    monkeypatch.chdir(recipe)
+    record = tmp_path / "record"
+    record.touch()
+
+    def best(*words):
+        done = subprocess.run(
+            [str(recipe / "run_best.sh"), *words],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={
+                "PATH": f"{tmp_path}:{os.environ['PATH']}",
+                "VIRTUAL_ENV": "active",
+                "RECORD": str(record),
+            },
+        )
+        commands = record.read_text().split("\nEND\n")[:-1]
+        return done, [command.split("\n")[2:] for command in commands]
+
+    return best
+
+
+def test_each_training_of_the_best_model_goes_on_from_the_one_before(best, tmp_path):
+    done, commands = best("--ngpu", "1")
+    assert done.returncode == 0, done.stderr
     before = ""
-    for command, name in zip(commands, ("first", "joined", "dense"), strict=True):
-        given = arguments.parse(command.split("\n")[2:], tmp_path)
+    for words, name in zip(commands, ("first", "joined", "dense"), strict=True):
+        given = arguments.parse(words, tmp_path)
         assert given.ngpu == 1 and given.asr_tag == name
         assert given.pretrained_model == before
         before = str(layout(given).exp / given.inference_asr_model)
-        Path(before).parent.mkdir(parents=True)
-        Path(before).touch()
+
+
+def test_the_best_model_is_not_gone_on_with_when_nothing_is_trained(best):
+    done, commands = best("--check", "true")
+    assert done.returncode == 0 and len(commands) == 1
+
+
+def test_what_the_best_model_s_trainings_need_themselves_is_refused(best):
+    done, commands = best("--asr_tag", "mine")
+    assert done.returncode == 1 and commands == []
+    assert done.stderr.startswith("error: --asr_tag: run_best.sh gives that itself")

@@ -140,6 +140,28 @@ def test_mistake_is_named_in_one_sentence(words, culprits):
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ["--asr_args", "--output_dir foo"],
+        ["--asr_args", "--max_epoch 2 --config=conf/other.yaml"],
+        ["--lm_args", "--token-list x"],
+        ["--inference_args", "--ngpu 1"],
+    ],
+)
+def test_what_run_sh_gives_espnet_is_not_for_its_arguments(words):
+    with pytest.raises(RecipeError, match=f"{words[0]} has --.*--help"):
+        options(*words)
+
+
+@pytest.mark.parametrize("value", ["-x", "a,b", "e: x", "e #1"])
+@pytest.mark.parametrize("name", ["dumpdir", "asr_tag"])
+def test_names_that_espnet_reads_otherwise_are_refused(name, value):
+    with pytest.raises(RecipeError, match=f"--{name} '{value}': ESPnet cannot"):
+        options(f"--{name}", value)
+    assert options(f"--{name}", "é 'ü'#:a").dumpdir
+
+
+@pytest.mark.parametrize(
     ("fs", "rate"), [("16k", 16000), ("8000", 8000), ("22.05k", 22050)]
 )
 def test_rate_is_in_hertz(fs, rate):

@@ -159,6 +159,20 @@ def corrupt_flac(path):
     path.write_bytes(data)
 
 
+def flac_of(length):
+    """Writes a FLAC file of a second, whose header tells another number of samples."""
+
+    def write(path):
+        soundfile.write(path, tone(1), FS)
+        data = bytearray(path.read_bytes())
+        # the last 36 bits of these 8 bytes
+        fields = int.from_bytes(data[18:26], "big") >> 36 << 36
+        data[18:26] = (fields | length).to_bytes(8, "big")
+        path.write_bytes(data)
+
+    return write
+
+
 BAD = {
     "missing": ("wav", lambda path: None, "is missing"),
     "no audio": ("wav", lambda path: path.write_text("<html>"), "is corrupt"),
@@ -167,6 +181,8 @@ BAD = {
     "truncated wav": ("wav", truncated_wav, "is truncated"),
     "truncated flac": ("flac", truncated_flac, "is (truncated|corrupt)"),
     "corrupt flac": ("flac", corrupt_flac, "is (truncated|corrupt)"),
+    "flac from a pipe": ("flac", flac_of(0), "does not say how long it is"),
+    "flac of days": ("flac", flac_of(1 << 35), "is (truncated|corrupt)"),
     "no samples": (
         "wav",
         lambda p: soundfile.write(p, tone(0), FS),

@@ -26,6 +26,7 @@ FAULTS = {
         "b-1 B\na-1 A\n",
         r"text line 2: a-1 comes after b-1.*LC_ALL=C",
     ),
+    "BOM": ("text", b"\xef\xbb\xbfa-1 A\nb-1 B\n", r"line 1 begins with a byte order"),
     "latin 1": ("text", b"a-1 A\nb-1 \xdc\n", r"text line 2 is not UTF-8"),
     "command": ("wav.scp", "a-1 a\nb-1 x b |\n", r"wav.scp line 2: b-1 is a command"),
     "no text": ("text", "a-1 A\n", r"b-1 is in wav.scp and not in text"),
@@ -67,7 +68,7 @@ def test_reads_what_kaldi_writes(tmp_path):
     write_raw(tmp_path / "set", GOOD)
     data = datadir.read(tmp_path / "set")
     assert data.wav == {"a-1": "wav/with a blank.wav", "b-1": "b.wav"}
-    assert data.text == {"a-1": "HELLO WORLD", "b-1": "ÜBER  ALL"}
+    assert data.text == {"a-1": "HELLO WORLD", "b-1": "ÜBER ALL"}
     assert data.utt2spk == {"a-1": "a", "b-1": "b"}
     assert data.segments is None
 
@@ -100,7 +101,9 @@ def test_reading_names_file_and_culprit(tmp_path, name, content, message):
 
 
 def test_a_missing_directory_is_named(tmp_path):
-    with pytest.raises(RecipeError, match="set is missing: make it with stage 1"):
+    with pytest.raises(
+        RecipeError, match="set is missing: write it, or make it .--stage 1"
+    ):
         datadir.read(tmp_path / "set")
 
 
@@ -181,3 +184,8 @@ def test_what_is_bad_is_not_put_together_and_strict_stops_at_it(tmp_path):
     with pytest.raises(RecipeError, match=r"3.*U\+0000"):
         datadir.combine([tmp_path / "a", tmp_path / "b"], tmp_path / "d", strict=True)
     assert not (tmp_path / "d").exists()
+
+
+def test_blanks_of_all_kinds_are_one_blank(tmp_path):
+    write_raw(tmp_path / "a", GOOD | {"text": "a-1 A\u3000B\nb-1 A \t B\u00a0C\n"})
+    assert datadir.read(tmp_path / "a").text == {"a-1": "A B", "b-1": "A B C"}

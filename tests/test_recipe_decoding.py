@@ -84,7 +84,7 @@ def test_missing_checkpoint_is_named_with_those_that_are_there(tmp_path):
     names = layout(given)
     with pytest.raises(RecipeError, match="valid.acc.ave.pth.*--stage 11$"):
         decoding.model_file(given, names)
-    (tmp_path / "config.yaml").touch()
+    (tmp_path / ".config.yaml.made").touch()
     with pytest.raises(RecipeError, match="valid.acc.ave.pth.*--stage 11 --force"):
         decoding.model_file(given, names)
     (tmp_path / "valid.loss.ave.pth").touch()
@@ -104,6 +104,7 @@ def test_what_an_earlier_model_gave_goes_before_the_decoding(tmp_path, monkeypat
         names.tests["c"] / "wav.scp": "u u.flac",
         names.tests["c"] / "utt2num_samples": "u 16000",
         target / "text": "u OLD",
+        target / "rtf": "0.1",
     }.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
@@ -114,7 +115,7 @@ def test_what_an_earlier_model_gave_goes_before_the_decoding(tmp_path, monkeypat
     monkeypatch.setattr(decoding.process, "run", killed)
     with pytest.raises(KeyboardInterrupt):
         decoding.decode(given, names, "c")
-    assert not (target / "text").exists()
+    assert not (target / "text").exists() and not (target / "rtf").exists()
 
 
 def test_an_experiment_whose_statistics_were_moved_is_named(tmp_path):

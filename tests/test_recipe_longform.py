@@ -231,7 +231,7 @@ def no_test_set(recipe):
         (no_checkpoint, [], "exp/good/valid.acc.ave.pth is not there"),
         (untrained, [], "exp/own/config.yaml is not there: train the model"),
         (broken, [], "error: the model is broken: mend it (log: exp/own/longform/"),
-        (unknown_ids, [], "error: fcaw-1-b is named as in none of"),
+        (unknown_ids, [], "--longform_join_args \"--group '()'\""),
         (no_test_set, [], "needs dump/raw/test/wav.scp, which is not there"),
         (None, ["--longform_join_args", "--gap x"], "argument --gap: invalid float"),
     ],
@@ -312,6 +312,15 @@ def test_what_is_largely_bad_is_not_joined(training):
     options = Options(train_set="train", valid_set="dev", nj=1)
     with pytest.raises(RecipeError, match="of 40 utterances .* more than a tenth"):
         longform.join(options, Path("data/train"), 2, strict=False)
+
+
+def test_what_a_kill_has_left_of_a_folder_is_replaced(training):
+    left = Path("data/train_long/2x/text")
+    left.parent.mkdir(parents=True)
+    left.touch()
+    options = Options(train_set="train", valid_set="dev", nj=1)
+    longform.join(options, Path("data/train"), 2, strict=False)
+    assert left.read_text()
 
 
 def test_a_failure_does_not_pass_for_what_was_joined_before(training):

@@ -68,3 +68,9 @@ def test_attention_of_any_model_is_drawn(tmp_path, parts):
     path = pictures.attention(tmp_path / "a.npz", tmp_path / "a.png", "u1", "ONE TWO")
     (_, height), shades = colours(path)
     assert height > 200 and shades > 20
+
+
+def test_the_utterance_to_show_is_the_middle_one_of_those_that_show_something():
+    lengths = {"a": 3, "b": 900, "c": 100, "d": 500, "e": 4, "f": 5}
+    assert pictures.middle(lengths, 100) == "d"
+    assert pictures.middle({"a": 3, "b": 5, "c": 4}, 100) == "b"

@@ -66,37 +66,51 @@ def test_file_names_versions_model_and_training(exp):
     assert "### CER" not in text
 
 
-def test_results_of_a_model_that_has_trained_on_are_left_out(exp):
-    model = exp / "valid.acc.ave.pth"
-    model.write_bytes(b"epoch 1")
-    digests = {str(model): stage.digest(model), str(exp / "train.log"): "other"}
+@pytest.fixture
+def decoded(exp):
+    """A decoded set with the records of stages 12 and 13."""
     decoded = exp / "beam10" / "test"
-    stage.write(stage.marker(decoded / "text"), {"options": {}, "inputs": digests})
+    model, audio, reference = exp / "valid.acc.ave.pth", exp / "hash", exp / "ref"
+    for path in (model, audio, reference, decoded / "text"):
+        path.write_text(path.name)
+    for output, inputs in {
+        "text": [audio, model],
+        "score_wer": [reference, decoded / "text"],
+    }.items():
+        digests = {str(path): stage.digest(path) for path in inputs}
+        record = {"options": {}, "inputs": digests}
+        stage.write(stage.marker(decoded / output), record)
+    return decoded
+
+
+@pytest.mark.parametrize("name", ["valid.acc.ave.pth", "hash", "ref"])
+def test_results_of_another_model_audio_or_reference_are_left_out(exp, decoded, name):
     results.write(exp)
     assert "beam10/test" in (exp / "RESULTS.md").read_text()
-    model.write_bytes(b"epoch 2 and more")
+    (exp / name).write_text("another")
     results.write(exp)
     text = (exp / "RESULTS.md").read_text()
+    # neither its errors nor its real-time factor
     assert "beam10/test" not in text and "beam10/org/dev" in text
-    # the same when it has another name
-    renamed = exp.rename(exp.with_name("asr_y"))
-    assert "beam10/test" not in results.block(renamed, "wer")
-    (renamed / model.name).write_bytes(b"epoch 1")
-    assert "beam10/test" in results.block(renamed, "wer")
 
 
-@pytest.mark.parametrize("text", [None, "a ONE TWO\n"], ids=["gone", "another"])
-def test_scores_of_a_text_that_is_not_there_are_left_out(exp, text):
-    decoded = exp / "beam10" / "test"
-    (decoded / "text").write_text("a ONE SIX\n")
-    inputs = {"ref": "x", str(decoded / "text"): stage.digest(decoded / "text")}
-    record = {"options": {}, "inputs": inputs}
-    stage.write(stage.marker(decoded / "score_wer"), record)
+def test_a_renamed_experiment_keeps_its_own_results(exp, decoded):
+    exp = exp.rename(exp.with_name("asr_y"))
     assert "beam10/test" in results.block(exp, "wer")
+    (exp / "valid.acc.ave.pth").write_text("trained on")
+    assert "beam10/test" not in results.block(exp, "wer")
+
+
+@pytest.mark.parametrize("text", [None, "another"], ids=["gone", "another"])
+def test_scores_of_a_text_that_is_not_there_are_left_out(exp, decoded, text):
+    (decoded / "text").unlink()
     if text:
         (decoded / "text").write_text(text)
-    else:
-        (decoded / "text").unlink()
+    assert "beam10/test" not in results.block(exp, "wer")
+
+
+def test_what_a_killed_scoring_leaves_is_left_out(exp, decoded):
+    stage.marker(decoded / "score_wer").unlink()
     assert "beam10/test" not in results.block(exp, "wer")
 
 

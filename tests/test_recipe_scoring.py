@@ -180,3 +180,21 @@ def test_sum_of_errors_is_the_least_possible(tmp_path):
 def test_tokens_are_scored_where_there_is_a_bpe_model(token_type, kinds):
     given = Options(train_set="a", valid_set="b", test_sets="c", token_type=token_type)
     assert scoring.kinds(layout(given)) == kinds
+
+
+def test_a_killed_scoring_leaves_no_scores_of_before(tmp_path, monkeypatch):
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    given = Options(**sets, expdir=str(tmp_path), dumpdir=str(tmp_path))
+    names = layout(given)
+    names.tests["c"].mkdir(parents=True)
+    (names.tests["c"] / "utt2spk").write_text("u s\n")
+    for kind in scoring.kinds(names):
+        (names.decoding / "c" / f"score_{kind}").mkdir(parents=True)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scoring, "score", killed)
+    with pytest.raises(KeyboardInterrupt):
+        scoring.score_set(given, names, "c")
+    assert not list((names.decoding / "c").iterdir())

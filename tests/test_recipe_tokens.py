@@ -123,6 +123,12 @@ def test_bad_lines_are_left_out_and_told_if_they_are_few(tmp_path, capsys):
         train(text, tmp_path / "list", "word")
 
 
+def test_a_word_that_is_a_symbol_of_the_list_is_in_it_once(text, tmp_path):
+    text.write_text("a <unk> ONE\nb TWO <unk>\n")
+    train(text, tmp_path / "list", "word")
+    check(text, tmp_path / "list", "word")
+
+
 @pytest.mark.parametrize("nbpe, reason", [(5, "smaller than"), (5000, "too high")])
 def test_a_number_of_pieces_that_does_not_go_is_named(text, tmp_path, nbpe, reason):
     with pytest.raises(

@@ -5,8 +5,9 @@ import zipfile
 import pytest
 import torch
 
-from espnet_srupp.recipe import stage, training
+from espnet_srupp.recipe import model_stages, stage, training
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.training import View
 
@@ -251,3 +252,39 @@ def test_record_of_the_machine_does_not_count(tmp_path):
     stage.write(tmp_path / "r", {**record, "machine": training.machine(Options(), 0)})
     assert "cores" in stage.read(tmp_path / "r")["machine"]
     assert not training.restarts(stage.read(tmp_path / "r"), record)
+
+
+def test_a_swap_that_was_killed_is_finished(tmp_path, train):
+    record = begin(tmp_path / "exp.1", 1, epochs=2)
+    train(tmp_path / "exp", record)
+    assert torch.load(tmp_path / "exp" / "1epoch.pth") == {"seed": 1}
+
+
+def test_a_refused_training_moves_nothing(tmp_path):
+    first, exp = begin(tmp_path / "exp.1", 1, epochs=2), tmp_path / "exp"
+    begin(exp, 2, epochs=1)
+    shorter = {**first, "options": {**first["options"], "max_epoch": "1"}}
+    with pytest.raises(RecipeError, match="2 epochs, more than max_epoch 1"):
+        training.check(Options(ngpu=0), exp, shorter)
+    training.check(Options(ngpu=0, force=True), exp, shorter)
+    training.check(Options(ngpu=0), exp, first)
+
+
+def test_a_model_to_begin_with_is_not_put_aside(tmp_path):
+    exp = tmp_path / "exp"
+    begin(exp, 1, epochs=1)
+    other = {"options": {"seed": "2"}, "inputs": {}}
+    inside = Options(ngpu=0, pretrained_model=f"{exp / '1epoch.pth'}:encoder:encoder")
+    with pytest.raises(RecipeError, match="1epoch.pth:.* lies in .*--asr_tag"):
+        training.check(inside, exp, other)
+    training.check(inside, tmp_path / "another", other)
+
+
+@pytest.mark.parametrize("norm", ["global_mvn", "utterance_mvn"])
+def test_a_training_depends_on_the_statistics_that_it_normalises_by(norm):
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    given = Options(**sets, feats_normalize=norm)
+    names = layout(given)
+    (step,) = model_stages.train_model(given, names)
+    stats = names.stats / "train" / "feats_stats.npz"
+    assert (stats in step.inputs) == (norm == "global_mvn")

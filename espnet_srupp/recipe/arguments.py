@@ -13,6 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.layout import arguments
 from espnet_srupp.recipe.options import CORPORA, Options, pairs
 
 # what may be given relative to the folder in which run.sh was called
@@ -36,6 +37,18 @@ ARGUMENTS = (
     *("asr_args", "lm_args", "inference_args", "lm_train_text", "python", "cuda_cmd"),
     *("longform_models", "longform_join_args", "longform_args"),
 )
+# what run.sh tells ESPnet by itself
+OWN = (
+    *("output_dir", "config", "token_list", "bpemodel", "token_type", "ngpu", "resume"),
+    *("collect_stats", "dry_run", "print_config", "train_shape_file"),
+    *("valid_shape_file", "key_file", "asr_train_config", "asr_model_file"),
+)
+# options that become a part of ESPnet's arguments, and what ESPnet reads otherwise
+FOLDERS = (
+    *("dumpdir", "expdir", "asr_exp", "asr_stats_dir", "asr_tag"),
+    *("lm_exp", "lm_stats_dir", "lm_tag", "inference_tag"),
+)
+MISREAD = re.compile(r"^-|,|: | #")
 HELP = ("-h", "--help")
 METAVARS = {str: "TEXT", int: "N", float: "X", bool: "true|false"}
 USAGE = "run.sh [--option value ...]"
@@ -198,7 +211,24 @@ def check(options: Options) -> None:
         numbers(options, name, kind)
     for name in ARGUMENTS:
         quotes(name, getattr(options, name))
+    for name in ("asr_args", "lm_args", "inference_args"):
+        check_own(name, getattr(options, name))
+    for name in FOLDERS:
+        if MISREAD.search(value := getattr(options, name)):
+            raise RecipeError(
+                f"--{name} {value!r}: ESPnet cannot take a name that begins with a "
+                "dash, or has a comma, ': ' or ' #' in it: choose another"
+            )
     check_models(options)
+
+
+def check_own(name: str, words: str) -> None:
+    for own, _ in arguments(words):
+        if own in OWN:
+            raise RecipeError(
+                f"--{name} has --{own}, which run.sh gives ESPnet by itself: take the "
+                "option of run.sh for it (--help lists them)"
+            )
 
 
 def check_corpus(options: Options) -> None:

@@ -74,6 +74,8 @@ def make_sets(given: Options, corpus: ModuleType, step: Step) -> None:
     """Prepares the corpus and sees that the sets of the command line are there."""
     if given.on_disk:
         folder = step.options.get("folder")
+        if folder and not given.folder:
+            say(f"  the corpus in {folder}, as before: remove {ORIGIN} for another")
         source = Path(folder) if folder else None
         corpus.prepare(DATA, DOWNLOADS, source, "partial" in step.options)
     else:

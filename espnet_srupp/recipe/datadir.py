@@ -9,10 +9,11 @@ from pathlib import Path
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults, note, settle
 from espnet_srupp.recipe.files import atomic_dir
-from espnet_srupp.recipe.table import read_table, write_table
+from espnet_srupp.recipe.table import AGAIN, read_table, write_table
 
 # all that ends a line or cannot be seen, for one program or another, and what a wrong
 # encoding leaves; tabs are blanks
+BLANKS = re.compile("[\t \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd]")
 
 
@@ -54,7 +55,7 @@ def read(path: Path, faults: Faults | None = None) -> DataDir:
     """
     path = Path(path)
     if not path.is_dir():
-        raise RecipeError(f"{path} is missing: make it with stage 1 (--stage 1)")
+        raise RecipeError(f"{path} is missing: write it, or make it ({AGAIN})")
     wav = read_table(path / "wav.scp", faults)
     for number, (key, value) in enumerate(wav.items(), 1):
         if value.endswith("|"):
@@ -64,7 +65,8 @@ def read(path: Path, faults: Faults | None = None) -> DataDir:
                 "which is not run here: write its output to a file and give its path",
             )
     text = read_table(path / "text", faults)
-    text = {key: value.replace("\t", " ") for key, value in text.items()}
+    # ESPnet would take other blanks, or two of them, for characters
+    text = {key: BLANKS.sub(" ", value) for key, value in text.items()}
     data = DataDir(wav, text, read_table(path / "utt2spk", faults))
     if (path / "segments").exists():
         data.segments = read_segments(path / "segments", faults)

@@ -12,7 +12,7 @@ from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.process import Job, Tail
 from espnet_srupp.recipe.progress import Progress
-from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.stage import marker, say
 from espnet_srupp.recipe.table import read_table
 from espnet_srupp.recipe.training import gpus
 
@@ -43,7 +43,7 @@ def checkpoint(exp: Path, name: str, option: str, stage: int) -> Path:
     remedy = f"train it with --stage {stage}"
     if others := ", ".join(sorted(p.name for p in exp.glob("*.*.*.pth"))):
         remedy = f"give --{option} one of {others}"
-    elif (exp / "config.yaml").exists():
+    elif marker(exp / "config.yaml").exists():
         # a training that has been finished is not begun again by itself
         remedy += " --force true, as its models are gone"
     raise RecipeError(f"{path} is not there: {remedy}")
@@ -86,7 +86,7 @@ def decode(options: Options, names: Layout, name: str) -> None:
         RecipeError: ESPnet failed, or an utterance was lost or came out twice.
     """
     source, target = names.tests[name], names.decoding / name
-    for result in RESULTS:
+    for result in (*RESULTS, "rtf"):
         # what another model gave must not stand while this one is at work
         (target / result).unlink(missing_ok=True)
     logdir = target / "logdir"

@@ -97,9 +97,8 @@ def join(options: Options, source: Path, number: int, strict: bool = True) -> No
     """
     target = joined(source, number)
     provenance = target / PROVENANCE
-    if provenance.exists():
-        # of other utterances
-        shutil.rmtree(target)
+    # of other utterances; what a kill has left of the folder is none of `join`'s
+    shutil.rmtree(target, ignore_errors=True)
     words = [
         *("join", str(source), str(target), "--num-utts", str(number)),
         *("--nj", str(options.nj), *shlex.split(options.longform_join_args)),
@@ -107,8 +106,12 @@ def join(options: Options, source: Path, number: int, strict: bool = True) -> No
     log = target.with_name(f"{target.name}.log")
     try:
         run(words, log)
-    except RecipeError:
+    except RecipeError as error:
         # with bad utterances it fails as well, once it has joined the others
+        if "--group" in str(error):
+            raise RecipeError(
+                f"{error} (by --longform_join_args \"--group '()'\", say)"
+            ) from error
         if strict or not provenance.exists():
             raise
     with open(provenance, encoding="utf-8", newline="") as file:

@@ -42,7 +42,9 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
     start, _, settings["pretrained_model"] = given.pretrained_model.partition(":")
     settings |= given.some("asr_speech_fold_length", "asr_text_fold_length")
     settings |= given.some("ignore_init_mismatch")
-    shapes = statistics.outputs(given, names)[1:]
+    stats, *shapes = statistics.outputs(given, names)
+    if given.feats_normalize == "global_mvn":
+        shapes.append(stats)
     command = partial(commands.training, given, names)
     step = Step(
         11,

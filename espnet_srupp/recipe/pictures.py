@@ -118,7 +118,7 @@ def draw(options: Options, names: Layout, model: Path) -> None:
     curves(names.exp)
     source = list(names.tests.values())[-1]
     samples = read_table(source / "utt2num_samples")
-    utterance = sorted(samples, key=lambda u: int(samples[u]))[len(samples) // 2]
+    utterance = middle({u: int(n) for u, n in samples.items()}, options.rate)
     transcript = read_table(source / "text")[utterance]
     directory = names.exp / "probe"
     words = [
@@ -131,6 +131,16 @@ def draw(options: Options, names: Layout, model: Path) -> None:
     process.run([Job(words, directory / "probe.log")], options.python)
     target = names.exp / "images" / "attention.png"
     attention(directory / "attention.npz", target, utterance, transcript)
+
+
+def middle(lengths: dict[str, int], least: int) -> str:
+    """The middle one by length of what has `least` samples, or else the longest.
+
+    What is shorter shows little, or is too short for the encoder.
+    """
+    order = sorted(lengths, key=lengths.get)
+    long = [utterance for utterance in order if lengths[utterance] >= least]
+    return long[len(long) // 2] if long else order[-1]
 
 
 def attention(probe: Path, target: Path, utterance: str, transcript: str) -> Path:

@@ -31,45 +31,50 @@ def write(exp: Path) -> None:
 def found(exp: Path, kind: str) -> list[Path]:
     """The result.txt of every set that was scored by words, characters or tokens.
 
-    Without those of texts and models that have changed since, mostly by training on.
+    Without those of audio, texts and models that have changed since, mostly by
+    training on.
     """
     scored = sorted(exp.rglob(f"score_{kind}/result.txt"))
-    decoded = [(path, path.parents[1]) for path in scored]
-    return [p for p, at in decoded if current(exp, at) and is_of_text(at)]
+    return [path for path in scored if is_current(exp, path.parents[1])]
 
 
 def speeds(exp: Path) -> list[Path]:
     """The files with the real-time factors of these."""
-    return [path for path in sorted(exp.rglob("rtf")) if current(exp, path.parent)]
+    return [path for path in sorted(exp.rglob("rtf")) if is_current(exp, path.parent)]
 
 
-def current(exp: Path, decoded: Path) -> bool:
-    """Whether the models of a decoding are as they were, as far as that is known."""
-    record = stage.read(stage.marker(decoded / RESULTS[0])) or {"inputs": {}}
-    models = [(Path(p), c) for p, c in record["inputs"].items() if p.endswith(".pth")]
-    if models and (own := exp / models[0][0].name).is_file():
-        # the experiment may have had another name, a language model is elsewhere
-        models[0] = own, models[0][1]
-    return all(
+def is_current(exp: Path, decoded: Path) -> bool:
+    """Whether a decoding and its scores are of what there is, as far as is known.
+
+    What asr.sh has made has no records.
+    """
+    made, scored = (
+        stage.read(stage.marker(decoded / name))
+        for name in (RESULTS[0], f"score_{KINDS[0]}")
+    )
+    if scored is None:
+        return made is None
+    *others, (_, text) = scored["inputs"].items()
+    inputs = [*(made["inputs"].items() if made else ()), *others]
+    # the hypotheses lie there, whatever the experiment was called
+    inputs.append((decoded / RESULTS[0], text))
+    return (decoded / RESULTS[0]).is_file() and all(
         digest(path, path.stat().st_mtime_ns) == content
-        for path, content in models
+        for path, content in located(exp, inputs)
         if path.is_file()
     )
 
 
-def is_of_text(decoded: Path) -> bool:
-    """Whether scores are those of the text that is there, as far as that is known."""
-    text = decoded / RESULTS[0]
-    record = stage.read(stage.marker(decoded / f"score_{KINDS[0]}"))
-    # the last of what the scoring depends on
-    return record is None or (
-        text.is_file() and stage.digest(text) == list(record["inputs"].values())[-1]
-    )
+def located(exp: Path, inputs: list) -> list[tuple[Path, str]]:
+    """Inputs where they are now: the experiment may have had another name."""
+    found = [(Path(path), content) for path, content in inputs]
+    was = next((p.parent for p, _ in found if p.suffix == ".pth"), exp)
+    return [(exp / p.name if p.parent == was else p, c) for p, c in found]
 
 
 @functools.cache
 def digest(path: Path, changed: int) -> str:
-    """Of a checkpoint, which may be large and has many decodings."""
+    """Of an input such as a checkpoint, which may be large and has many decodings."""
     return stage.digest(path)
 
 

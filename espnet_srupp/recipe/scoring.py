@@ -1,5 +1,6 @@
 """Stage 13: word, character and token error rates, counted as ESPnet's recipes do."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -91,6 +92,9 @@ def score_set(options: Options, names: Layout, name: str) -> None:
     speakers = read_table(source / "utt2spk")
     files = (source / "text", target / "text")
     case = options.score_opts == "-s"
+    for kind in kinds(names):
+        # scores of another text must not stand beside new ones
+        shutil.rmtree(target / f"score_{kind}", ignore_errors=True)
     for kind in kinds(names):
         split = {"wer": words, "cer": characters}.get(kind) or pieces(names.bpemodel)
         score(*files, target / f"score_{kind}", speakers, split, case)

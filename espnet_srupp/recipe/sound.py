@@ -10,6 +10,9 @@ from espnet_srupp.recipe.errors import DataError
 
 # a RIFF writer that cannot seek leaves a length of about this or more in the header
 UNKNOWN_LENGTH = 0x7FFFF000
+# what libsndfile tells of a FLAC file that was written to a pipe
+UNKNOWN_FRAMES = 1 << 62
+BLOCK = 1 << 20
 
 
 def load(path: str, key: str) -> tuple[np.ndarray, int]:
@@ -29,9 +32,17 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
     again = "fetch or make the file again, or remove the utterance"
     try:
         with soundfile.SoundFile(path) as file:
-            promised = file.frames
-            audio = file.read(dtype="float32", always_2d=True)
-            rate = file.samplerate
+            if (promised := file.frames) >= UNKNOWN_FRAMES:
+                raise DataError(
+                    f"{name} does not say how long it is: encode it again to a file, "
+                    "not to a pipe",
+                    "no length",
+                )
+            # not all at once: a damaged header may promise more than there is memory
+            blocks = [np.zeros((0, file.channels), np.float32)]
+            while len(block := file.read(BLOCK, "float32", always_2d=True)):
+                blocks.append(block)
+            audio, rate = np.concatenate(blocks), file.samplerate
     except soundfile.LibsndfileError as error:
         if not Path(path).exists():
             raise DataError(f"{name} is missing: {again}", "missing") from error

@@ -56,7 +56,8 @@ class Step:
             if not path.is_file():
                 raise RecipeError(
                     f"stage {self.number} ({self.name}) needs {path}, which is not "
-                    "there: run the stages before it, e.g. with --stage 1"
+                    "there: write it if the data are your own, else run the stages "
+                    "before it, e.g. with --stage 1"
                 )
         inputs = {str(path): digest(path) for path in self.inputs}
         if self.audio:

@@ -6,6 +6,8 @@ from pathlib import Path
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults, note
 
+AGAIN = "--stage 1 makes those of the recipe's own corpus"
+
 
 def read_table(path: Path, faults: Faults | None = None) -> dict[str, str]:
     """Reads lines of "key value", sorted by key in the C locale, each key once."""
@@ -33,7 +35,7 @@ def read_table(path: Path, faults: Faults | None = None) -> dict[str, str]:
         table[key] = value
         last = key
     if not table and not faults:
-        raise RecipeError(f"{path} is empty: make it again with stage 1 (--stage 1)")
+        raise RecipeError(f"{path} is empty: fill it in, or make it again ({AGAIN})")
     return table
 
 
@@ -42,7 +44,7 @@ def read_lines(path: Path) -> list[bytes]:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
         raise RecipeError(
-            f"{path} is missing: make it with stage 1 (--stage 1)"
+            f"{path} is missing: write it, or make it ({AGAIN})"
         ) from None
     return lines[:-1] if lines[-1] == b"" else lines
 
@@ -53,6 +55,8 @@ def fault_of_line(
     """What is wrong with a line that is not yet read: its kind and a sentence."""
     if line.decode("utf-8", "ignore").encode() != line:
         return "not UTF-8", " is not UTF-8: convert it with iconv"
+    if key.startswith("\ufeff"):
+        return "control character", " begins with a byte order mark: save it without"
     if not key:
         return "empty line", " is empty: remove it"
     if not value:

@@ -50,7 +50,8 @@ def train_tokens(given: Options, text: Path, directory: Path) -> None:
         else:
             split = split_function(given, directory)
             counts = Counter(token for line in lines for token in split(line))
-            tokens = [token for token, _ in counts.most_common()]
+            own = (given.blank, given.oov, given.sos_eos)
+            tokens = [token for token, _ in counts.most_common() if token not in own]
         listed = [given.blank, given.oov, *tokens, given.sos_eos]
         (folder / "tokens.txt").write_text("\n".join([*listed, ""]), encoding="utf-8")
 

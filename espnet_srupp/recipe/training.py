@@ -55,7 +55,7 @@ def train(
     ngpu = gpus(options)
     if anew(options, exp, record):
         before = None if options.force else kept(exp, record)
-        if before or has_epoch(exp):
+        if has_epoch(exp) or before and exp.exists():
             say(f"  the earlier training is kept as {put_aside(exp)}")
         if before:
             say(f"  {before}, which had these settings, goes on as {exp}")
@@ -84,17 +84,26 @@ def check(options: Options, exp: Path, record: Mapping) -> None:
     """Sees that a training can begin or go on.
 
     Raises:
-        RecipeError: there is no such GPU, or the training is past max_epoch.
+        RecipeError: there is no such GPU, the training is past max_epoch, or it would
+            put aside the model that it is to begin with.
     """
     gpus(options)
     if not anew(options, exp, record):
-        check_epochs(exp, record)
+        return check_epochs(exp, record)
+    start = Path(options.pretrained_model.partition(":")[0]).resolve()
+    if exp.resolve() in start.parents:
+        raise RecipeError(
+            f"--pretrained_model {options.pretrained_model} lies in {exp}, which this "
+            "training would put aside: give it another name by --asr_tag"
+        )
+    if before := None if options.force else kept(exp, record):
+        check_epochs(before, record)
 
 
 def anew(options: Options, exp: Path, record: Mapping) -> bool:
-    """Whether what the folder holds is another training than the one asked for."""
+    """Whether the folder holds no training, or another than the one asked for."""
     begun = stage.read(exp / BEGUN)
-    return options.force or begun is not None and restarts(begun, record)
+    return options.force or (restarts(begun, record) if begun else not has_epoch(exp))
 
 
 def gpus(options: Options) -> int:
@@ -181,7 +190,7 @@ def kept(exp: Path, record: Mapping) -> Path | None:
     name = re.compile(rf"{re.escape(exp.name)}\.\d+")
     same = [
         path
-        for path in exp.parent.iterdir()
+        for path in exp.parent.glob("*")
         if name.fullmatch(path.name)
         and (begun := stage.read(path / BEGUN))
         and not restarts(begun, record)
