@@ -24,6 +24,8 @@ from test_recurrence import TOLERANCE, assert_equal, make, project, run
 
 from espnet_srupp.recurrence import cuda, recurrence
 
+pytestmark = pytest.mark.once
+
 SIGMOID_BOUND = 3e-7  # in kernels/README.md
 CARD = cuda.Card(multiprocessors=132, shared_bytes=228 * 1024)  # an H200's
 

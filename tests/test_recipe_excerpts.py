@@ -16,6 +16,8 @@ import pytest
 from espnet_srupp.recipe import epochs, results
 from espnet_srupp.recipe.corpora import tedlium3
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"
 ASR_ARGS = """
