@@ -69,7 +69,12 @@ def located(exp: Path, inputs: list) -> list[tuple[Path, str]]:
     """Inputs where they are now: the experiment may have had another name."""
     found = [(Path(path), content) for path, content in inputs]
     was = next((p.parent for p, _ in found if p.suffix == ".pth"), exp)
-    return [(exp / p.name if p.parent == was else p, c) for p, c in found]
+
+    def here(path: Path) -> Path:
+        own = exp / path.name
+        return own if path.parent == was and own.is_file() else path
+
+    return [(here(path), content) for path, content in found]
 
 
 @functools.cache
