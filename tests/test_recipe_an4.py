@@ -134,6 +134,14 @@ def test_an_archive_that_is_named_is_read_though_an4_is_there(small):
     prepare(None)
 
 
+def test_a_file_that_was_lost_since_is_named_with_what_to_remove(small):
+    prepare(pack(Path("x.tgz"), FILES))
+    (lost,) = Path("downloads").rglob("cen1-cc-b.wav")
+    lost.unlink()
+    with pytest.raises(RecipeError, match="downloads/an4 lacks wav/.*: remove it and"):
+        prepare(None)
+
+
 OTHER = {
     "another word": (
         {"etc/an4_test.transcription": "ERASE D (cen1-cc-b)\n"},

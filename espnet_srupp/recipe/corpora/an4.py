@@ -43,6 +43,8 @@ def prepare(data: Path, downloads: Path, archive: Path | None) -> None:
         with atomic_dir(target) as directory:
             unpack(archive, directory)
             verify(find_root(directory, archive), archive)
+    else:
+        verify(find_root(target, target), target)
     root = find_root(target, target)
     train, test = (read_part(root, name) for name in PARTS)
     utterances = sorted(train.text)
