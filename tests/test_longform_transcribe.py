@@ -170,12 +170,15 @@ def test_only_bad_audio_is_an_error_before_the_model_is_read(transcribe):
     assert re.fullmatch("error: no.wav is missing.*", errors[0]) and len(errors) == 1
 
 
+@pytest.mark.parametrize("search", ["greedy", "prefix", "joint"])
 @pytest.mark.parametrize("encoder", ["srupp", "conformer"])
-def test_too_short_is_empty_text(transcribe, tmp_path, encoder):
+def test_too_short_is_empty_text(transcribe, tmp_path, encoder, search):
     soundfile.write(tmp_path / "short.wav", noise(30), RATE)
     soundfile.write(tmp_path / "short2.wav", noise(60), RATE)
     files = (tmp_path / "short.wav", tmp_path / "short2.wav")
-    code, out, errors = transcribe(*files, model=f"exp/asr_{encoder}")
+    code, out, errors = transcribe(
+        *files, "--search", search, model=f"exp/asr_{encoder}"
+    )
     assert (code, out, errors) == (0, "short\nshort2\n", [])
 
 

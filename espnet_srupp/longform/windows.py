@@ -97,7 +97,7 @@ class Joint:
             )
             found = joined(found, words, begin * frame, last * frame)
             last = end
-            told(end / len(xs))
+            told(end / max(1, len(xs)))
         return found
 
     def decode(self, xs: Tensor) -> list[Token]:
