@@ -68,6 +68,9 @@ def find(inputs: Iterable[str], problems: list[str]) -> list[Source]:
 
 
 def single(path: str) -> Source:
+    shown = path.encode("utf-8", "backslashreplace").decode()
+    if shown != path:
+        raise RecipeError(f"{shown} has a name that is not UTF-8: rename it")
     return Source(re.sub(r"\s", "_", Path(path).stem), path)
 
 
