@@ -109,6 +109,13 @@ def test_joint_search_goes_on_over_windows(transcribe, recipe, tmp_path):
     assert times == sorted(times) and times[0] < 2 and times[-1] > 8
 
 
+@pytest.mark.parametrize("weight", ["0", "0.3", "1"])
+def test_a_joint_beam_may_be_larger_than_the_vocabulary(transcribe, weight):
+    words = ("wav/a.flac", "--search", "joint", "--ctc-weight", weight)
+    assert transcribe(*words)[0] == 0
+    assert transcribe(*words, "--beam-size", "100") == transcribe(*words)
+
+
 def test_segments_are_decoded_alone(transcribe, recipe, tmp_path):
     (tmp_path / "data").mkdir()
     joined = np.concatenate([noise(6000, seed) for seed in range(3)])

@@ -41,7 +41,7 @@ def beam_search(model: nn.Module, beam_size: int, ctc_weight: float) -> BeamSear
 
     Args:
         model: ESPnetASRModel with a decoder.
-        beam_size: hypotheses to keep.
+        beam_size: hypotheses to keep; at most as many as there are tokens.
         ctc_weight: of the CTC; the decoder has the rest of 1.
     """
     batched = isinstance(model.decoder, BatchScorerInterface)
@@ -51,7 +51,8 @@ def beam_search(model: nn.Module, beam_size: int, ctc_weight: float) -> BeamSear
             "ctc": CTCPrefixScorer(ctc=model.ctc, eos=model.eos),
         },
         weights={"decoder": 1 - ctc_weight, "ctc": ctc_weight},
-        beam_size=beam_size,
+        # the first step has no more to choose from
+        beam_size=min(beam_size, len(model.token_list)),
         vocab_size=len(model.token_list),
         sos=model.sos,
         eos=model.eos,
