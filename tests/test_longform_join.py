@@ -338,6 +338,26 @@ def test_a_segment_beyond_the_end_is_named(talk, capsys):
 
 
 @pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        ("0.8 inf", "talk-3 goes from 0.8 to inf s"),
+        ("0.8 1e400", "talk-3 goes from 0.8 to inf s"),
+        ("0.8 1e308", "before the end of the segment talk-3 at 1e+308 s"),
+        ("0.8 0.8001", "has no sample of talk-3"),
+    ],
+)
+def test_a_segment_of_no_length_is_named_and_the_rest_joined(talk, capsys, times, said):
+    path = talk / "source" / "segments"
+    *rest, _ = path.read_text().splitlines()
+    path.write_text("\n".join([*rest, f"talk-3 talk {times}"]) + "\n")
+    assert join(talk, "--num-utts", "2") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    parts = {row[1] for row in provenance(talk)}
+    assert parts == {line.split()[0] for line in rest}
+
+
+@pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["--num-utts", "0"], "--num-utts 0 is not a number above 0"),

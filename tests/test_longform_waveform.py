@@ -1,5 +1,7 @@
 """Audio of any form comes as mono blocks at the model's rate, and damage is named."""
 
+import math
+
 import numpy as np
 import pytest
 import soundfile
@@ -118,8 +120,16 @@ def test_damage_is_one_sentence_with_the_file(tmp_path, damage, said):
         read(source)
 
 
-@pytest.mark.parametrize("times", [(0.5, 0.9), (0.7, 0.8)])
+@pytest.mark.parametrize(
+    "times", [(0.5, 0.9), (0.7, 0.8), (0, math.inf), (0, 1e308), (1e307, 1e308)]
+)
 def test_segment_beyond_the_end_is_named(tmp_path, times):
     source = save(tmp_path / "a.wav", noise(5000))
     with pytest.raises(RecipeError, match=r"ends at 0.625 s.*segment a-1"):
         waveform.seconds(Source("a-1", source.path, *times))
+
+
+def test_a_segment_without_a_sample_is_named(tmp_path):
+    source = save(tmp_path / "a.wav", noise(5000))
+    with pytest.raises(RecipeError, match=r"a-1.* holds no samples"):
+        waveform.seconds(Source("a-1", source.path, 0.25, 0.25001))

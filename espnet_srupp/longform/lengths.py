@@ -41,8 +41,8 @@ def spans(data: DataDir, problems: list[str] | None = None) -> dict[str, Span]:
     Args:
         data: a data directory.
         problems: takes a sentence for each file that is missing or corrupt and each
-            segment beyond the end, whose utterances are left out then; without it
-            these are raised.
+            segment without a sample or beyond the end, whose utterances are left out
+            then; without it these are raised.
 
     Raises:
         RecipeError: without `problems`.
@@ -58,16 +58,21 @@ def spans(data: DataDir, problems: list[str] | None = None) -> dict[str, Span]:
             continue
         info, path = infos[recording], data.wav[recording]
         rate, last = info.samplerate, info.frames
-        if end is not None and round(end * rate) > last:
+        # seconds may be so many that their samples are no integer
+        stop = last if end is None else round(min(end * rate, last + 1))
+        if stop > last:
             told.append(
                 f"{path} ends at {last / rate:.3f} s, before the end of the segment "
                 f"{utterance} at {end} s: correct the segments file"
             )
             continue
-        last = last if end is None else round(end * rate)
-        found[utterance] = Span(
-            recording, path, round(start * rate), last, rate, info.subtype
-        )
+        begin = round(start * rate)
+        if begin == stop:
+            told.append(
+                f"{path} has no sample of {utterance}: correct or remove {utterance}"
+            )
+            continue
+        found[utterance] = Span(recording, path, begin, stop, rate, info.subtype)
     if told and problems is None:
         raise RecipeError(*limited(told))
     if problems is not None:

@@ -1,5 +1,6 @@
 """Samples of recordings of any length: mono, at a model's rate, block by block."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def seconds(source: Source) -> float:
         if missing_bytes(source.path):
             raise RecipeError(f"{source} is truncated: {AGAIN}")
         begin, end = limits(source, file)
-        if not file.frames:
+        if begin == end <= file.frames:
             raise RecipeError(f"{source} holds no samples: {AGAIN}")
         if not begin < end <= file.frames:
             raise RecipeError(
@@ -90,6 +91,12 @@ def opened(source: Source) -> soundfile.SoundFile:
 
 
 def limits(source: Source, file: soundfile.SoundFile) -> tuple[int, int]:
-    """First sample and the one after the last, at the file's own rate."""
-    end = file.frames if source.end is None else round(source.end * file.samplerate)
-    return round(source.start * file.samplerate), end
+    """First sample and the one after the last, at the file's own rate.
+
+    Both are at most one more than the file has: of many seconds they are no integers.
+    """
+    begin, end = (
+        round(min(seconds * file.samplerate, file.frames + 1))
+        for seconds in (source.start, math.inf if source.end is None else source.end)
+    )
+    return begin, file.frames if source.end is None else end
