@@ -122,8 +122,9 @@ def counted(tally: Tally) -> dict[str, float]:
 
 
 def bounds(drawn: np.ndarray, recordings: int) -> tuple[float | None, float | None]:
-    # drawing one recording gives the same rate each time, which would look certain
-    return resampling.interval(drawn) if recordings > 1 else (None, None)
+    # so few, drawn anew, are too much alike, which would look certain
+    enough = recordings >= resampling.FEWEST
+    return resampling.interval(drawn) if enough else (None, None)
 
 
 def by_recording(

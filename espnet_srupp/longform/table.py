@@ -26,7 +26,7 @@ class Cell:
         seconds: mean length of the utterances.
         substitutions, deletions, insertions: how many.
         rate: errors in percent of the tokens.
-        low, high: 95 % interval of the rate; None for a single recording.
+        low, high: 95 % interval of the rate; None of fewer than 6 recordings.
         ngrams, repeated: of the hypotheses, see `counting.repeated`.
         real_time_factor, peak_bytes: None where not logged.
     """
@@ -58,7 +58,7 @@ class Difference:
         unit, bin: as of a cell.
         first, second: names of the models.
         difference: rate of the first less that of the second, in percent.
-        low, high: 95 % interval of it; None for a single recording.
+        low, high: 95 % interval of it; None of fewer than 6 recordings.
         p: of `resampling.matched_pairs`.
     """
 
@@ -134,9 +134,11 @@ def markdown(scores: Scores) -> str:
         "# Error rates by length\n",
         f"Reference: {settings['reference']}. Rates are in percent of its tokens, with "
         f"95 % intervals by {settings['samples']} bootstrap samples of recordings "
-        f'(seed {settings["seed"]}). "repeated" is the share of the '
-        f"{settings['ngram']}-grams in the results that are one repetition too many; p "
-        "is that of a two-sided matched-pairs test, not corrected for the number of "
+        f"(seed {settings['seed']}). Of few recordings these are too narrow: in "
+        "simulations they held the true rate in 89 % of cases with 10 recordings and "
+        'in 92 % with 30; with fewer than 6 there are none. "repeated" is the share of '
+        f"the {settings['ngram']}-grams in the results that are one repetition too many; "
+        "p is that of a two-sided matched-pairs test, not corrected for the number of "
         "tests.\n",
     ]
     parts += [f"**Left out:** {sentence}\n" for sentence in scores.left_out]
@@ -195,7 +197,7 @@ def difference_table(differences: list[Difference], unit: str) -> str:
 
 def span(low: float | None, high: float | None, sign: str = "") -> str:
     if low is None:
-        return "one recording"
+        return "too few recordings"
     return f"{low:{sign}.2f} to {high:{sign}.2f}"
 
 

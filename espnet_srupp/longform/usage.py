@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
 
 from espnet_srupp.recipe.errors import RecipeError
@@ -71,19 +72,19 @@ def read(path: Path) -> dict[str, Usage]:
     found: dict[str, Usage] = {}
     if not path.exists():
         return found
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
         try:
-            given = json.loads(line)
+            given = json.loads(line.decode("utf-8"))
             peak = given["peak_bytes"]
             used = Usage(
                 float(given["audio_seconds"]),
                 float(given["computing_seconds"]),
                 None if peak is None else int(peak),
             )
-            if used.audio_seconds <= 0 or used.computing_seconds < 0:
+            if not (0 < used.audio_seconds < inf and 0 <= used.computing_seconds < inf):
                 raise ValueError(used)
             found[given["utterance"]] = used
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise RecipeError(
                 f"{path} line {number} does not tell utterance, audio_seconds, "
                 "computing_seconds and peak_bytes: correct or remove the file"
