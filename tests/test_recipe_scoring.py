@@ -113,6 +113,22 @@ def test_utterance_that_is_there_twice_is_named(tmp_path):
         scoring.read_hypotheses(tmp_path / "hyp")
 
 
+def test_results_are_split_at_blanks_and_tabs_and_lines_without_any_are_left_out(
+    tmp_path,
+):
+    (tmp_path / "hyp").write_text("a\tX Y\n\n \nb  Z \nc \nd\n\n")
+    assert scoring.read_hypotheses(tmp_path / "hyp") == {
+        **{"a": "X Y", "b": "Z"},
+        **{"c": "", "d": ""},
+    }
+
+
+def test_a_byte_order_mark_is_named(tmp_path):
+    (tmp_path / "hyp").write_text("a X\n", encoding="utf-8-sig")
+    with pytest.raises(RecipeError, match="hyp begins with a byte order mark"):
+        scoring.read_hypotheses(tmp_path / "hyp")
+
+
 def test_transcripts_have_sclites_form(tmp_path):
     scored(tmp_path, REFERENCE, {**HYPOTHESIS, "a2": ""})
     directory = tmp_path / "score"

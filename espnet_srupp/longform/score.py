@@ -86,10 +86,10 @@ def run(given: argparse.Namespace) -> None:
         RecipeError: an option or a file is bad; or, once all else is scored and
             written, hypotheses are missing or unknown, with a sentence for each model.
     """
-    edges = read_bins(given.bins or BINS)
+    edges = read_bins(BINS if given.bins is None else given.bins)
     check(given)
     decoded = sets.read(given.sets)
-    if given.bins and len(decoded) > 1:
+    if given.bins is not None and len(decoded) > 1:
         raise RecipeError("--bins is for a single REFERENCE: leave it out")
     problems: list[str] = []
     # the table alone goes to standard output, also where progress is told by lines

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espnet_srupp.longform.groups import shortened
+from espnet_srupp.longform.table import ALL
 from espnet_srupp.recipe import scoring
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
@@ -23,7 +24,7 @@ def read(words: list[str]) -> list[Set]:
 
     Raises:
         RecipeError: results are missing, or are not of the same models; references
-            share the name of their folder.
+            share the name of their folder, or one has that of the bin of all.
     """
     split: list[list[str]] = []
     for word in words:
@@ -42,6 +43,11 @@ def read(words: list[str]) -> list[Set]:
             raise RecipeError(
                 f"two references are called {each.reference.name}, which names the "
                 "bin: rename a folder"
+            )
+        if each.reference.name == ALL and len(sets) > 1:
+            raise RecipeError(
+                f"{each.reference} has the name of the bin of all utterances: rename "
+                "the folder"
             )
         if each.models.keys() != first.models.keys():
             raise RecipeError(

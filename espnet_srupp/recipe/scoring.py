@@ -1,5 +1,6 @@
 """Stage 13: word, character and token error rates, counted as ESPnet's recipes do."""
 
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -119,11 +120,19 @@ def read_texts(reference: Path, hypothesis: Path) -> dict[str, tuple[str, str]]:
 def read_hypotheses(path: Path) -> dict[str, str]:
     """Reads "id text" lines; unlike a transcript, a result may be empty."""
     found: dict[str, str] = {}
-    for number, line in enumerate(path.read_text("utf-8").rstrip("\n").split("\n"), 1):
-        utterance, _, text = line.partition(" ")
+    lines = path.read_text("utf-8").split("\n")
+    if lines[0].startswith("\ufeff"):
+        raise RecipeError(
+            f"{path} begins with a byte order mark, as some editors write it: save it "
+            "without one"
+        )
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        utterance, text = (*re.split("[ \t]+", line.strip(), maxsplit=1), "")[:2]
         if utterance in found:
             raise RecipeError(f"{path} line {number}: {utterance} is there twice")
-        found[utterance] = text.strip()
+        found[utterance] = text
     return found
 
 
