@@ -81,11 +81,9 @@ def read_models(words: list[str]) -> dict[str, Path]:
 def read_texts(path: Path) -> dict[str, str]:
     """Reads hypotheses; a file without any is legal."""
     try:
-        texts = scoring.read_hypotheses(path)
+        return scoring.read_hypotheses(path)
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path} is not UTF-8: convert it with iconv") from error
-    # what an empty file is read as
-    return {utterance: text for utterance, text in texts.items() if utterance}
 
 
 def left_out(

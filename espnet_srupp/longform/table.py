@@ -137,9 +137,9 @@ def markdown(scores: Scores) -> str:
         f"(seed {settings['seed']}). Of few recordings these are too narrow: in "
         "simulations they held the true rate in 89 % of cases with 10 recordings and "
         'in 92 % with 30; with fewer than 6 there are none. "repeated" is the share of '
-        f"the {settings['ngram']}-grams in the results that are one repetition too many; "
-        "p is that of a two-sided matched-pairs test, not corrected for the number of "
-        "tests.\n",
+        f"the {settings['ngram']}-grams in the results that are one repetition too "
+        "many; p is that of a two-sided matched-pairs test, not corrected for the "
+        "number of tests.\n",
     ]
     parts += [f"**Left out:** {sentence}\n" for sentence in scores.left_out]
     for unit in dict.fromkeys(cell.unit for cell in scores.cells):
