@@ -70,6 +70,14 @@ def test_kinds_of_errors_are_stacked_by_model():
     assert good.get_ylim()[1] >= 95
 
 
+def test_dollars_are_no_formula(tmp_path):
+    priced = [
+        replace(c, model=f"$a_{{ $ {c.model}", bin=f"${c.bin}_{{$") for c in CELLS
+    ]
+    for draw in (plot.rate_by_length, plot.kinds_of_errors):
+        plot.save(draw(priced), tmp_path / "a.svg")
+
+
 @pytest.fixture
 def scores(tmp_path):
     everything = replace(ONE, bin=ALL, model="good")

@@ -1,6 +1,7 @@
 """Attention is drawn as the models have it, on the same axes."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -99,6 +100,12 @@ def test_panels_share_axes_and_colours():
     np.testing.assert_array_equal(second.get_array(), MAPS[1].weights)
     assert bar.get_ylabel() == "attention weight"
     assert figure.get_suptitle() == "u1: HELLO"
+
+
+def test_dollars_are_no_formula(tmp_path):
+    priced = [replace(each, title="$a_{ $") for each in MAPS]
+    figure = plot_attention.draw(priced, 1.2, "u1: IT IS $ 3 AND_{ $ 4")
+    plot_attention.save(figure, tmp_path / "a.png")
 
 
 def test_both_formats_are_written_the_same_each_time(recipe, monkeypatch, capsys):

@@ -54,6 +54,19 @@ def test_models_without_alpha_have_no_picture_of_it(tmp_path):
     assert pictures.alpha_curves(tmp_path) is None
 
 
+def test_dollars_are_no_formula(tmp_path):
+    exp = tmp_path / "$a_{ $"
+    exp.mkdir()
+    (exp / "train.log").write_text(LINE.format(1, FULL.format(1)))
+    (exp / "alpha.csv").write_text("1,0,0.1\n")
+    pictures.curves(exp)
+    weights = np.random.rand(2, 24)
+    arrays = {"features": np.random.randn(100, 80), "decoder": weights}
+    np.savez(exp / "a.npz", tokens=["$a_{ $", "b"], seconds=np.array(1.0), **arrays)
+    text = "IT IS $ 3 AND_{ $ 4"
+    pictures.attention(exp / "a.npz", tmp_path / "a.png", "u1", text)
+
+
 @pytest.mark.parametrize("parts", [["encoder", "decoder"], ["encoder"], []])
 def test_attention_of_any_model_is_drawn(tmp_path, parts):
     arrays = {

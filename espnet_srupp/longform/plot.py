@@ -19,6 +19,7 @@ from espnet_srupp.longform.counting import UNITS
 from espnet_srupp.longform.table import ALL, Cell
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
+from espnet_srupp.recipe.pictures import plain
 
 NAMES = {"wer": "word error rate (%)", "cer": "character error rate (%)"}
 # palettes that the colour-blind can read too: Tol's, in the order of the stack
@@ -72,9 +73,8 @@ def rate_by_length(cells: list[Cell]) -> Figure:
             for bounds in zip(*((cell.low, cell.high) for cell in own), strict=True)
         )
         look = {"color": COLOURS[number % len(COLOURS)]}
-        axes.plot(
-            places, rates, label=model, marker=MARKERS[number % len(MARKERS)], **look
-        )
+        marker = MARKERS[number % len(MARKERS)]
+        axes.plot(places, rates, label=plain(model), marker=marker, **look)
         axes.fill_between(places, low, high, alpha=0.18, linewidth=0, **look)
         # a bin between two without an interval has nothing to shade
         axes.vlines(places, low, high, alpha=0.5, linewidth=1, **look)
@@ -97,7 +97,7 @@ def kinds_of_errors(cells: list[Cell]) -> Figure:
             share = [100 * getattr(cell, kind) / cell.tokens for cell in own]
             axes.bar(range(len(own)), share, 0.6, bottom, label=kind, color=colour)
             bottom += share
-        axes.set_title(model, loc="left", fontsize=10)
+        axes.set_title(plain(model), loc="left", fontsize=10)
         style(axes)
     label_bins(axes, own)
     figure.supylabel(NAMES[cells[0].unit], fontsize="medium")
@@ -119,7 +119,8 @@ def label_bins(axes: Axes, cells: list[Cell]) -> None:
     labels = []
     for cell in cells:
         mean = f"{cell.seconds:.{0 if cell.seconds >= 10 else 1}f} s"
-        labels.append(f"{cell.bin.replace('-', '–')}\n{mean}\nn={cell.utterances}")
+        name = plain(cell.bin.replace("-", "–"))
+        labels.append(f"{name}\n{mean}\nn={cell.utterances}")
     axes.set_xticks(range(len(cells)), labels, fontsize=8)
     axes.set_xlabel("utterances by length: mean and number")
 

@@ -21,6 +21,7 @@ from espnet_srupp.longform import sources, waveform
 from espnet_srupp.longform.plot import save
 from espnet_srupp.longform.sources import Source
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.pictures import plain
 from espnet_srupp.recipe.table import read_table
 
 # the weights of all pairs of frames are a matter of short audio
@@ -169,12 +170,12 @@ def draw(maps: list[Map], seconds: float, caption: str) -> Figure:
             origin="lower",
             interpolation="nearest",
         )
-        axes.set_title(f"{each.title}\n{described(each)}", fontsize=10)
+        axes.set_title(f"{plain(each.title)}\n{described(each)}", fontsize=10)
         axes.set_xlabel("attended to (s)")
     # frames are of some width, so they do not end with the audio
     panels[0].set(xlim=(0, seconds), ylim=(0, seconds), ylabel="attending (s)")
     figure.colorbar(image, ax=panels, label="attention weight", shrink=0.9)
-    figure.suptitle(caption, fontsize=11, wrap=True)
+    figure.suptitle(plain(caption), fontsize=11, wrap=True)
     return figure
 
 

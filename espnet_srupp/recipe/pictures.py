@@ -48,7 +48,7 @@ def training_curves(exp: Path) -> Path | None:
     figure = Figure(figsize=(10, 3.2 * rows), layout="constrained")
     for number, (title, curves) in enumerate(panels, 1):
         panel(figure.add_subplot(rows, 2, number), title, curves, trained)
-    figure.suptitle(exp.name)
+    figure.suptitle(plain(exp.name))
     return save(figure, exp / "images" / "training_curves.png")
 
 
@@ -73,7 +73,7 @@ def alpha_curves(exp: Path) -> Path | None:
     axes.set_ylabel("alpha")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(title="attention", fontsize=8, ncols=2)
-    figure.suptitle(f"{exp.name}: weight of the attention")
+    figure.suptitle(f"{plain(exp.name)}: weight of the attention")
     return save(figure, exp / "images" / "alpha.png")
 
 
@@ -152,7 +152,7 @@ def attention(probe: Path, target: Path, utterance: str, transcript: str) -> Pat
         utterance, transcript: for the title.
     """
     with np.load(probe) as data:
-        features, tokens = data["features"], list(data["tokens"])
+        features, tokens = data["features"], list(map(plain, data["tokens"]))
         seconds = float(data["seconds"])
         maps = [(name, data[name]) for name in ("encoder", "decoder") if name in data]
     heights = [1, *(2 if name == "encoder" else 1.3 for name, _ in maps)]
@@ -171,7 +171,7 @@ def attention(probe: Path, target: Path, utterance: str, transcript: str) -> Pat
             axes.set_yticks(range(len(tokens)), tokens, fontsize=7)
             axes.invert_yaxis()
     rows[-1].set_xlabel("time (s)")
-    figure.suptitle(f"{utterance}: {transcript}")
+    figure.suptitle(plain(f"{utterance}: {transcript}"))
     return save(figure, target)
 
 
@@ -193,6 +193,11 @@ def frames(seconds: float, count: int) -> tuple[list[float], list[str]]:
     marks = MaxNLocator(5).tick_values(0, seconds)
     marks = [mark for mark in marks if 0 <= mark <= seconds]
     return [m / seconds * count - 0.5 for m in marks], [f"{m:g}" for m in marks]
+
+
+def plain(text: str) -> str:
+    """Keeps matplotlib from reading what is between dollars as a formula."""
+    return text.replace("$", r"\$")
 
 
 def save(figure: Figure, path: Path) -> Path:
