@@ -50,7 +50,8 @@ def build_encoder(config: dict) -> tuple[nn.Module, int]:
     def build(kind: str, **size: int) -> nn.Module:
         choices = getattr(asr, f"{kind}_choices")
         cls = choices.get_class(config.get(kind, choices.default))
-        return cls(**size, **config.get(f"{kind}_conf", {}))
+        # an empty one is None in YAML
+        return cls(**size, **(config.get(f"{kind}_conf") or {}))
 
     input_size = config.get("input_size")
     if not input_size and config.get("frontend", "default") is None:
@@ -78,6 +79,9 @@ def profile(encoder: nn.Module, input_size: int, frames: int) -> list[Part]:
     # conditioning on a CTC needs a vocabulary, which a config does not have
     was = encoder.training, getattr(encoder, "interctc_use_conditioning", False)
     encoder.interctc_use_conditioning = False
+    xs = torch.zeros(1, frames, input_size)
+    if takes_tokens(encoder):
+        xs = torch.zeros(1, frames, dtype=torch.int64)
     try:
         # with gradients, as without them the layers merge their parts on a CPU; but
         # nothing is kept for a backward pass, which would be gigabytes
@@ -85,7 +89,7 @@ def profile(encoder: nn.Module, input_size: int, frames: int) -> list[Part]:
             lambda _: None, lambda _: None
         )
         with counter, nothing:
-            encoder.eval()(torch.zeros(1, frames, input_size), torch.tensor([frames]))
+            encoder.eval()(xs, torch.tensor([frames]))
     finally:
         encoder.train(was[0])
         encoder.interctc_use_conditioning = was[1]
@@ -106,6 +110,14 @@ def profile(encoder: nn.Module, input_size: int, frames: int) -> list[Part]:
         for name in names
         if name.count(".") <= 3
     ]
+
+
+def takes_tokens(encoder: nn.Module) -> bool:
+    """Whether it embeds token ids, as by ESPnet's `input_layer: embed`."""
+    modules = encoder.named_modules()
+    return any(
+        n.startswith("embed") and isinstance(m, nn.Embedding) for n, m in modules
+    )
 
 
 def sdpa_flops(query, key, value, *_, **__) -> int:

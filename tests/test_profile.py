@@ -74,6 +74,21 @@ def test_conditioning_on_a_ctc_needs_no_vocabulary():
     assert profile(encoder, input_size, 50)[0].flops > 0
 
 
+@pytest.mark.parametrize("name", ["srupp", "transformer"])
+def test_an_encoder_that_embeds_tokens_is_counted(name):
+    sizes = SIZES if name == "srupp" else {"output_size": 8}
+    conf = sizes | {"input_layer": "embed"}
+    config = {"encoder": name, "encoder_conf": conf, "input_size": 100}
+    total, *_ = profile(*build_encoder(config), 50)
+    assert total.parameters > 0 and total.flops > 0
+
+
+def test_an_empty_conf_is_that_of_the_defaults():
+    config = {"encoder": "transformer", "encoder_conf": None, "frontend_conf": None}
+    encoder, input_size = build_encoder(config)
+    assert encoder.output_size() == 256 and input_size == 80
+
+
 def test_table_leaves_out_what_is_too_small_to_matter():
     total = Part("", 10_000_000, 5_000_000_000)
     parts = [Part("a.b", 10_000, 0), Part("c", 9_999, 4_999_999)]
