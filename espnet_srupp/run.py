@@ -37,8 +37,10 @@ save_whole()
 
 def load(name: str, arguments: list[str]) -> ModuleType:
     """Imports a program by its module name, with `sys.argv` as it expects it."""
-    if not exists(name):
-        sys.exit(f"error: there is no module {name}: check the name after -m.")
+    if not all(name.split(".")) or not exists(name):
+        sys.exit(
+            f"error: there is no module {name or repr(name)}: check the name after -m."
+        )
     sys.argv = [find_spec(name).origin, *arguments]
     return import_module(name)
 
@@ -55,6 +57,8 @@ def main() -> Any:
             path = Path(script).resolve()
             if not path.is_file():
                 sys.exit(f"error: there is no script {script}: check its path.")
+            if "." in path.stem:
+                sys.exit(f"error: {script} has a dot within its name: rename it.")
             sys.path.insert(0, str(path.parent))
             program = load(path.stem, arguments)
             if getattr(program, "__file__", None) != str(path):

@@ -79,6 +79,9 @@ def test_trainings_mix_precisions_on_a_cpu(tmp_path):
         (["-m", "espnet2.bin.no_such"], "there is no module espnet2.bin.no_such"),
         (["-m", "no_such.program"], "there is no module no_such.program"),
         (["no_such.py"], "there is no script no_such.py"),
+        (["-m", ".program"], "there is no module .program: check"),
+        (["-m", "espnet2..bin"], "there is no module espnet2..bin: check"),
+        (["-m", ""], "there is no module '': check"),
         (["-m", "string"], "string has no main() to run"),
     ],
     ids=" ".join,
@@ -94,6 +97,12 @@ def test_a_script_named_as_a_module_is_not_mistaken_for_it(call, tmp_path):
     (tmp_path / "calendar.py").write_text(PROGRAM)
     with pytest.raises(SystemExit, match="calendar.py has the name of a module"):
         call(tmp_path / "calendar.py")
+
+
+def test_a_script_with_a_dot_within_its_name_is_told(call, tmp_path):
+    (tmp_path / "my.script.py").write_text(PROGRAM)
+    with pytest.raises(SystemExit, match="my.script.py has a dot within its name"):
+        call(tmp_path / "my.script.py")
 
 
 def test_an_error_inside_the_program_keeps_its_traceback(call, tmp_path):
