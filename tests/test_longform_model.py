@@ -8,6 +8,7 @@ from io import StringIO
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 import yaml
 from espnet2.main_funcs.pack_funcs import pack
@@ -150,6 +151,15 @@ def test_frames_lie_where_the_convolutions_put_them(
         assert (clock.first, clock.period) == pytest.approx((first, period))
 
 
+def test_without_centred_windows_frames_lie_half_a_window_later(tmp_path):
+    conf = CONFIG["frontend_conf"] | {"center": False}
+    recogniser = loaded(make(tmp_path, frontend_conf=conf))
+    with torch.inference_mode():
+        _, clock = recogniser.encode(recogniser.features([noise(1000)]))
+    expected = ((3 - 2) * HOP + 64 / 2 / RATE, 4 * HOP)
+    assert (clock.first, clock.period) == pytest.approx(expected)
+
+
 def test_frames_of_other_encoders_are_spread_over_the_recording(tmp_path):
     conf = {"output_size": 8, **ENCODERS["rnn"], "subsample": [3]}
     recogniser = loaded(make(tmp_path, "rnn", encoder_conf=conf))
@@ -219,6 +229,11 @@ def no_meta(exp):
         file.writestr("a.txt", "")
 
 
+def sound_instead(exp):
+    shutil.rmtree(exp)
+    soundfile.write(exp, noise(8000), RATE, format="WAV")
+
+
 MISTAKES = {
     "no folder": (shutil.rmtree, "asr_srupp is missing"),
     "no config": (remove("config.yaml"), "config.yaml is missing"),
@@ -233,6 +248,7 @@ MISTAKES = {
     "other sizes": (change(token_list=["<blank>", "<unk>", "<sos/eos>"]), "size mism"),
     "no numbers": (garble, "is not a checkpoint"),
     "code": (endanger, "is not a checkpoint"),
+    "sound file": (sound_instead, "is no folder of an experiment and no packed model"),
     "archive of something": (no_meta, "is no model that ESPnet packed"),
 }
 

@@ -3,7 +3,9 @@
 import argparse
 import math
 import pickle
+import tarfile
 import tempfile
+import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -65,6 +67,11 @@ def files(path: Path, checkpoint: str | None) -> Iterator[Files]:
         return
     if not path.exists():
         raise RecipeError(f"{path} is missing: give an experiment's folder or a zip")
+    if not (zipfile.is_zipfile(path) or tarfile.is_tarfile(path)):
+        raise RecipeError(
+            f"{path} is no folder of an experiment and no packed model, or a damaged "
+            "one: give another"
+        )
     with tempfile.TemporaryDirectory() as folder:
         unpack(path, Path(folder))
         try:

@@ -169,6 +169,7 @@ def extract(
 
 
 def corrupt(archive: Path, error: Exception) -> RecipeError:
+    reason = " ".join(str(error).split())
     return RecipeError(
-        f"{archive} is corrupt or truncated ({error}): remove it and fetch it again"
+        f"{archive} is corrupt or truncated ({reason}): remove it and fetch it again"
     )
