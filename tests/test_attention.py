@@ -135,7 +135,9 @@ def test_dropout_keeps_the_mean(use):
     use("tiles")
     q, k, v = (tensor.detach() for tensor in qkv(1, 1, 20, 4))
     mean = sum(attend(q, k, v, None, 0.5) for _ in range(2000)) / 2000
-    torch.testing.assert_close(mean, attend(q, k, v, None), rtol=0, atol=0.1)
+    expected = attend(q, k, v, None)
+    torch.testing.assert_close(mean, expected, rtol=0, atol=0.1)
+    assert (attend(q, k, v, None, 0.5) - expected).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("query_norm", [True, False], ids=["norm", "papers"])

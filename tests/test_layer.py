@@ -86,6 +86,8 @@ def test_state_dropout_is_one_mask_for_all_frames():
     dropped = layer(x) == 0
     assert 0 < dropped.sum() < dropped.numel()
     assert (dropped == dropped[0]).all()
+    # and another one for each row of the batch
+    assert (dropped[0] != dropped[0, 0]).any()
     assert not (layer.eval()(x) == 0).any()
 
 
