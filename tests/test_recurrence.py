@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 from espnet_srupp.recurrence import operator, recurrence
 from espnet_srupp.recurrence.operator import recurrence_forward
@@ -334,6 +335,29 @@ def test_exported_as_one_node():
     targets = [str(node.target) for node in program.graph.nodes]
     assert sum("espnet_srupp.recurrence_forward" in target for target in targets) == 1
     torch.testing.assert_close(program.module()(*values), recurrence(*values))
+
+
+def by_jvp(function, primals, tangents):
+    return torch.func.jvp(function, tuple(primals), tuple(tangents))[1]
+
+
+def by_dual_level(function, primals, tangents):
+    with forward_ad.dual_level():
+        pairs = zip(primals, tangents, strict=True)
+        made = function(*(forward_ad.make_dual(*pair) for pair in pairs))
+        return forward_ad.unpack_dual(made).tangent
+
+
+@pytest.mark.parametrize("forward_mode", [by_jvp, by_dual_level])
+def test_forward_mode_is_of_the_reference_alone(forward_mode):
+    tensors = [t.detach() for t in make(4, 2, 6)[0].values()]
+    tangents = [torch.randn_like(t) for t in tensors]
+    with pytest.raises(NotImplementedError, match='pass backend="reference"'):
+        forward_mode(lambda *given: recurrence(*given)[0], tensors, tangents)
+    found = forward_mode(
+        lambda *given: recurrence(*given, backend="reference")[0], tensors, tangents
+    )
+    assert found.abs().min() > 0
 
 
 def test_checkpointed_gradients_are_bit_equal():

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 
 from espnet_srupp.layer import SRUppLayer
 from espnet_srupp.recurrence import recurrence, tiles
@@ -154,3 +155,10 @@ def test_who_traces_gets_the_operator(monkeypatch):
         assert not tiles.serves(x.as_subclass(Traced))
         monkeypatch.setattr(torch.jit, "is_tracing", lambda: True)
         assert not tiles.serves(x)
+
+
+def test_whoever_asks_for_tangents_gets_none_of_tiles():
+    x = torch.randn(tiles.ROWS + 1, 1, 4)
+    with torch.no_grad(), forward_ad.dual_level():
+        assert tiles.serves(x)
+        assert not tiles.serves(forward_ad.make_dual(x, torch.ones_like(x)))

@@ -6,6 +6,7 @@ torch.export: each sees one node, whose shapes the fake implementations tell.
 
 import torch
 from torch import Tensor
+from torch.autograd.forward_ad import unpack_dual
 
 # not when first needed: `team` is to see the process that imports this
 from . import reference, team  # noqa: F401
@@ -56,6 +57,7 @@ def recurrence(
 
     Raises:
         ValueError: a shape, length, type, layout, device or backend does not fit.
+        NotImplementedError: forward-mode AD, which only "reference" serves.
         ImportError: the tensors are on a GPU, and CuPy is missing.
         OSError: CuPy has no folder for compiled kernels.
     """
@@ -67,6 +69,12 @@ def recurrence(
     if _choose(backend, u.device.type) == "reference":
         return reference.recurrence(u, x, v, b, c0, lengths, mask_c, bidirectional)
     differentiable = [t for t in (u, x, v, b, c0) if t is not None]
+    if any(unpack_dual(t).tangent is not None for t in differentiable):
+        # torch would take them for zeros
+        raise NotImplementedError(
+            "recurrence: the kernels have no tangents for forward-mode AD; pass "
+            'backend="reference".'
+        )
     save_c = torch.is_grad_enabled() and any(t.requires_grad for t in differentiable)
     h, c_last, _ = recurrence_forward(
         u, x, v, b, c0, lengths, mask_c, bidirectional, save_c

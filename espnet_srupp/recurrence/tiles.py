@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.forward_ad import unpack_dual
 from torch.profiler import record_function
 
 from .arrays import empty, to_numpy, to_torch
@@ -27,7 +28,9 @@ def serves(x: Tensor) -> bool:
         return False
     # who traces needs the operator, which is one node
     traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    if traced or type(x) is not Tensor:
+    # and who asks for tangents is to hear of it there
+    tangent = unpack_dual(x).tangent
+    if traced or tangent is not None or type(x) is not Tensor:
         return False
     mixed = torch.is_autocast_enabled("cpu")
     dtype = torch.get_autocast_dtype("cpu") if mixed else x.dtype
