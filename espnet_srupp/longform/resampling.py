@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-# by simulation, what is called 95 % holds the true rate in 50 % of cases with 2
-# recordings, 77 % with 3, 79 % with 5, 89 % with 10 and 92 % with 30
+# what is called 95 % holds the true rate in 50 % of cases with 2 recordings, 77 % with
+# 3, 79 % with 5, 89 % with 10 and 92 % with 30 (benchmarks/coverage.py)
 FEWEST = 6
 CELLS = 1_000_000  # of an array in memory at a time
 
