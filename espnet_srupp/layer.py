@@ -98,7 +98,9 @@ class SRUppLayer(nn.Module):
         if type(attention.output) is not nn.Linear or attention.dropout.training:
             return False
         hooks = (m._forward_hooks or m._forward_pre_hooks for m in attention.modules())
-        return not self.training and not any(hooks) and tiles.serves(x)
+        if self.training or any(hooks):
+            return False
+        return tiles.serves(x, self.parameters())
 
     def recur_in_tiles(self, x: Tensor, lengths: Tensor | None) -> Tensor:
         q = self.attention.attended(x, lengths)  # (T, B, d')

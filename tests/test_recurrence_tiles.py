@@ -162,3 +162,14 @@ def test_whoever_asks_for_tangents_gets_none_of_tiles():
     with torch.no_grad(), forward_ad.dual_level():
         assert tiles.serves(x)
         assert not tiles.serves(forward_ad.make_dual(x, torch.ones_like(x)))
+
+
+def test_tangents_of_any_one_parameter_are_an_error_not_zeros(layer):
+    x = torch.randn(tiles.ROWS + 1, 1, 64)
+    parameters = {name: p.detach() for name, p in layer.named_parameters()}
+    for name, value in parameters.items():
+        with torch.no_grad(), forward_ad.dual_level():
+            dual = {name: forward_ad.make_dual(value, torch.ones_like(value))}
+            # torch's own for what comes before its attention, else ours
+            with pytest.raises(NotImplementedError, match="forward(-mode)? AD"):
+                torch.func.functional_call(layer, parameters | dual, (x,))

@@ -5,7 +5,7 @@ layer takes long. Here it exists for a tile of time and one direction at once, i
 that stays in cache, and without the rows of the batch that have ended.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
@@ -21,16 +21,19 @@ ROWS = 512
 DTYPES = (torch.bfloat16, torch.float32, torch.float64)
 
 
-def serves(x: Tensor) -> bool:
-    """Whether `project` is for frames (T, B, D), being more than one tile."""
+def serves(x: Tensor, parameters: Iterable[Tensor] = ()) -> bool:
+    """Whether `project` is for frames (T, B, D), being more than one tile.
+
+    Not with a tangent of forward-mode AD, of x or of the layer's `parameters`.
+    """
     T, B, _ = x.shape
     if torch.is_grad_enabled() or not x.is_cpu:
         return False
     # who traces needs the operator, which is one node
     traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
     # and who asks for tangents is to hear of it there
-    tangent = unpack_dual(x).tangent
-    if traced or tangent is not None or type(x) is not Tensor:
+    tangents = (unpack_dual(t).tangent for t in (x, *parameters))
+    if traced or type(x) is not Tensor or any(t is not None for t in tangents):
         return False
     mixed = torch.is_autocast_enabled("cpu")
     dtype = torch.get_autocast_dtype("cpu") if mixed else x.dtype
