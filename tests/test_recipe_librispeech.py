@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from espnet_srupp.recipe import datadir
-from espnet_srupp.recipe.corpora import librispeech, manifests
+from espnet_srupp.recipe.corpora import librispeech, manifests, sets
 from espnet_srupp.recipe.errors import RecipeError
 
 ARCHIVE = Path(__file__).parents[2] / "shared" / "data" / "librispeech_excerpt.tar"
@@ -28,6 +28,7 @@ def prepare(folder, partial):
 def test_an_excerpt_gives_the_sets_of_its_parts(excerpt, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("data/dev_other").mkdir(parents=True)
+    Path("data/dev_other", sets.STAMP).touch()
     prepare(excerpt, True)
     assert sorted(path.name for path in Path("data").iterdir()) == [
         *("dev", "dev_clean", "test_clean", "train_960"),

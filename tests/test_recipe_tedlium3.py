@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from espnet_srupp.recipe import audio, datadir
-from espnet_srupp.recipe.corpora import manifests, tedlium3
+from espnet_srupp.recipe.corpora import manifests, sets, tedlium3
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.table import read_table
 
@@ -66,6 +66,7 @@ def test_a_stand_in_is_not_the_whole(standin, capsys):
         prepare(standin, False)
     (standin / "legacy/test").rename(standin / "x")
     Path("data/test").mkdir(parents=True)
+    Path("data/test", sets.STAMP).touch()
     prepare(standin)
     assert "1 of 8 of dev, 0 of 11 of test" in capsys.readouterr().out
     assert not Path("data/test").exists()

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from espnet_srupp.recipe import audio, datadir, longform, stage, tokens
+from espnet_srupp.recipe.corpora.sets import check_ours
 from espnet_srupp.recipe.datadir import tables
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import Layout
@@ -27,13 +28,15 @@ def prepare(given: Options, names: Layout) -> Iterator[Step]:
     if given.folder:
         # whatever comes of this command, the next one must not download 60 GB
         stage.write(ORIGIN, origin(given))
-    sets = [given.train_set, given.valid_set, *given.test_sets.split()]
+    wanted = [given.train_set, given.valid_set, *given.test_sets.split()]
     step = Step(
         1,
         f"data of {given.corpus}",
         lambda: make_sets(given, corpus, step),
-        [DATA / name for name in dict.fromkeys(sets)],
+        [DATA / name for name in dict.fromkeys(wanted)],
         options=origin(given),
+        # before a download, and not only when a set is written
+        check=lambda: [check_ours(path) for path in step.outputs],
     )
     if not step.options and (before := stage.read(step.marker)):
         # what was made from an archive stands when it is not named again

@@ -6,7 +6,7 @@ capitals; ESPnet keeps full-width ones as they are.
 
 from pathlib import Path
 
-from espnet_srupp.recipe.corpora import manifests
+from espnet_srupp.recipe.corpora import manifests, sets
 from espnet_srupp.recipe.errors import RecipeError
 
 # no SHA-256 of it is known: gzip's own checksums and the sizes of the parts serve
@@ -44,7 +44,7 @@ def prepare(data: Path, downloads: Path, folder: Path | None, partial: bool) -> 
     made = {part: manifests.utterances(manifest) for part, manifest in found.items()}
     sizes = {part: len(utterances.text) for part, utterances in made.items()}
     manifests.check_whole(root, sizes, SIZES, "utterances", partial)
-    manifests.write_sets(made, data)
+    sets.write(made, data)
 
 
 def content(folder: Path) -> str:

@@ -4,7 +4,7 @@ import hashlib
 import re
 from pathlib import Path
 
-from espnet_srupp.recipe import datadir
+from espnet_srupp.recipe.corpora import sets
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.download import download, unpack
 from espnet_srupp.recipe.errors import RecipeError
@@ -48,9 +48,12 @@ def prepare(data: Path, downloads: Path, archive: Path | None) -> None:
     root = find_root(target, target)
     train, test = (read_part(root, name) for name in PARTS)
     utterances = sorted(train.text)
-    datadir.write(subset(train, utterances[TRAIN_DEV:]), data / "train_nodev")
-    datadir.write(subset(train, utterances[:TRAIN_DEV]), data / "train_dev")
-    datadir.write(test, data / "test")
+    made = {
+        "train_nodev": subset(train, utterances[TRAIN_DEV:]),
+        "train_dev": subset(train, utterances[:TRAIN_DEV]),
+        "test": test,
+    }
+    sets.write(made, data)
 
 
 def find_root(directory: Path, archive: Path) -> Path:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from espnet_srupp.recipe.corpora import manifests
+from espnet_srupp.recipe.corpora import manifests, sets
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.download import download
 from espnet_srupp.recipe.files import open_text
@@ -78,7 +78,7 @@ def prepare(data: Path, downloads: Path, folder: Path | None, partial: bool) -> 
     made = {part: manifests.utterances(manifest) for part, manifest in found.items()}
     sizes = {part: len(utterances.text) for part, utterances in made.items()}
     manifests.check_whole(root, sizes, SIZES, "utterances", partial)
-    manifests.write_sets(
+    sets.write(
         {
             name: joined([made[part] for part in parts if part in made])
             for name, parts in SETS.items()

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from soundfile import LibsndfileError
 
-from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.download import download, unpack
 from espnet_srupp.recipe.errors import RecipeError
@@ -185,12 +184,3 @@ def utterances(manifest: dict) -> DataDir:
 def sources(manifest: dict) -> dict[str, str]:
     """Recording id to audio file."""
     return {r.id: r.sources[0].source for r in manifest["recordings"]}
-
-
-def write_sets(made: dict[str, DataDir | None], data: Path) -> None:
-    """Writes data directories; one that could not be made does not stay from before."""
-    for name, contents in made.items():
-        if contents is None:
-            shutil.rmtree(data / name, ignore_errors=True)
-        else:
-            datadir.write(contents, data / name)

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import soxr
 
-from espnet_srupp.recipe import datadir, sound
+from espnet_srupp.recipe import sound
+from espnet_srupp.recipe.corpora import sets
 from espnet_srupp.recipe.corpora.espeak import Voice, speak
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
@@ -112,7 +113,7 @@ def prepare(data: Path, downloads: Path, archive: Path | None) -> None:
             made.text |= lines
             made.utt2spk |= dict.fromkeys(lines, str(voice))
             made.wav |= {u: f"{folder}/{voice}/{u}.flac" for u in lines}
-        datadir.write(made, data / name)
+        sets.write({name: made}, data)
 
 
 def cast() -> dict[str, dict[Voice, dict[str, str]]]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from espnet_srupp.recipe.corpora import manifests
+from espnet_srupp.recipe.corpora import manifests, sets
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import open_text
@@ -50,7 +50,7 @@ def prepare(data: Path, downloads: Path, folder: Path | None, partial: bool) -> 
     made = {part: talks(found[part], part) if part in parts else None for part in SIZES}
     sizes = {part: len(made[part].wav) for part in parts}
     manifests.check_whole(root, sizes, SIZES, "talks", partial)
-    manifests.write_sets(made, data)
+    sets.write(made, data)
 
 
 def sentences(downloads: Path, folder: Path | None) -> Iterator[str]:

@@ -1,0 +1,77 @@
+"""Stage 1 replaces what it has made, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from espnet_srupp.recipe import asr, datadir
+from espnet_srupp.recipe.corpora import mini, sets
+from espnet_srupp.recipe.datadir import DataDir
+from espnet_srupp.recipe.errors import RecipeError
+
+GIVEN = ["--corpus", "mini", "--train_set", "train", "--valid_set", "dev"]
+GIVEN += ["--test_sets", "test", "--stop_stage", "1"]
+
+
+def one(text):
+    return DataDir({"a": "a.wav"}, {"a": text}, {"a": "speaker"})
+
+
+def text(path):
+    return datadir.read(path).text["a"]
+
+
+@pytest.fixture
+def data(tmp_path):
+    sets.write({"train": one("ONE"), "dev": one("ONE")}, tmp_path)
+    return tmp_path
+
+
+def test_a_set_of_stage_1_is_replaced(data):
+    sets.write({"train": one("TWO")}, data)
+    assert (text(data / "train"), text(data / "dev")) == ("TWO", "ONE")
+
+
+def test_a_set_of_stage_1_that_cannot_be_made_any_more_goes(data):
+    sets.write({"train": None, "dev": one("TWO")}, data)
+    assert not (data / "train").exists() and (data / "dev").exists()
+
+
+@pytest.mark.parametrize("made", [one("TWO"), None], ids=["made", "not made"])
+def test_a_set_of_the_user_stays(made, data):
+    datadir.write(one("MINE"), data / "test")
+    try:
+        sets.write({"test": made}, data)
+    except RecipeError as error:
+        assert made and "is not of stage 1: begin with --stage 2" in str(error)
+    else:
+        assert made is None
+    assert text(data / "test") == "MINE"
+
+
+def test_a_set_of_the_user_is_seen_before_the_corpus_is_made(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(mini, "prepare", lambda *_: pytest.fail("it was made"))
+    datadir.write(one("MINE"), Path("data/test"))
+    assert asr.main(GIVEN) == 1
+    assert "error: data/test is there and is not of stage 1" in capsys.readouterr().err
+    assert text(Path("data/test")) == "MINE"
+
+
+def test_a_stage_1_that_was_killed_between_two_sets_goes_on(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+
+    def prepare(data, downloads, archive):
+        sets.write({"train": one("ONE")}, data)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        sets.write({"dev": one("ONE"), "test": one("ONE")}, data)
+
+    calls = []
+    monkeypatch.setattr(mini, "prepare", lambda *a: calls.append(0) or prepare(*a))
+    assert asr.main(GIVEN) == 130
+    assert asr.main(GIVEN) == 0
