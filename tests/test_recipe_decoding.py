@@ -90,6 +90,10 @@ def test_missing_checkpoint_is_named_with_those_that_are_there(tmp_path):
     (tmp_path / "valid.loss.ave.pth").touch()
     with pytest.raises(RecipeError, match="valid.acc.ave.pth.*one of valid.loss.ave"):
         decoding.model_file(given, names)
+    (tmp_path / ".config.yaml.made").unlink()
+    (tmp_path / ".training").touch()
+    with pytest.raises(RecipeError, match="go on .* --stage 11, or give .*valid.loss"):
+        decoding.model_file(given, names)
     (tmp_path / "valid.acc.ave.pth").touch()
     assert decoding.model_file(given, names) == tmp_path / "valid.acc.ave.pth"
 

@@ -1,6 +1,6 @@
 """What the user sees of a training, and how it goes on after an interrupt."""
 
-import zipfile
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,107 +9,6 @@ from espnet_srupp.recipe import model_stages, stage, training
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
-from espnet_srupp.recipe.training import View
-
-LINES = """
-[vm] 2026-11-21 08:39:24 (abs_task:1) INFO: Model structure:
-    Total Number of model parameters: 4.72 M
-[vm] 2026-11-21 08:39:24 (abs_task:1) INFO: [train] mini-batch sizes summary: N-batch=81
-[vm] 2026-11-21 08:39:24 (abs_task:1) INFO: [valid] mini-batch sizes summary: N-batch=4
-[vm] 2026-11-21 08:39:24 (trainer:336) INFO: 1/3epoch started
-[vm] 2026-11-21 08:39:30 (trainer:779) INFO: 1epoch:train:1-10batch: acc=0, loss=50.5
-[vm] 2026-11-21 08:39:40 (trainer:341) INFO: 1epoch results: [train] loss=115.1, \
-time=1 minute and 15.5 seconds, total_count=81, [valid] loss=86.21, acc=0.021, \
-cer_ctc=0.864, time=4.5 seconds, total_count=4
-[vm] 2026-11-21 08:39:41 (trainer:463) INFO: The best model has been updated: valid.acc
-""".splitlines(keepends=True)
-
-
-@pytest.fixture
-def exp(tmp_path):
-    torch.save({"epoch": 1}, tmp_path / "checkpoint.pth")
-    return tmp_path
-
-
-def checkpoint(path):
-    return torch.load(path)["epoch"]
-
-
-def follow(exp, lines, earlier=""):
-    log = exp / "train.log"
-    log.write_text(earlier)
-    view = View(log)
-    for line in lines:
-        # as a program writes it, not always whole lines at a time
-        for part in (line[:20], line[20:]):
-            with open(log, "a") as file:
-                file.write(part)
-            view.update()
-    return view
-
-
-def test_epochs_are_told_with_the_time_left(exp, capsys):
-    follow(exp, LINES)
-    shown = [line.split("]  ")[1] for line in capsys.readouterr().out.splitlines()]
-    assert shown == [
-        " the model has 4.72 M parameters",
-        " epoch 1/3: train loss 115, valid loss 86.2, acc 0.021, CER of CTC 0.864, "
-        "1 min 20 s, 2 min 40 s left",
-    ]
-
-
-def test_long_epochs_are_told_batch_by_batch(exp, capsys, monkeypatch):
-    monkeypatch.setattr(training, "QUIET_SECONDS", 0)
-    follow(exp, LINES)
-    assert "epoch 1: batch 10/81, loss 50.5" in capsys.readouterr().out
-
-
-def test_what_the_log_held_before_is_not_told_again(exp, capsys):
-    follow(exp, LINES[:2], earlier="".join(LINES))
-    assert "epoch 1/3" not in capsys.readouterr().out
-
-
-def test_training_without_finite_gradients_is_broken(exp):
-    line = "WARNING: The gradients at all steps are invalid in this epoch. \n"
-    assert follow(exp, [line]).broken
-    assert not follow(exp, LINES).broken
-
-
-def test_checkpoint_of_each_finished_epoch_is_kept(exp):
-    follow(exp, LINES)
-    torch.save({"epoch": 2}, exp / "checkpoint.pth")
-    training.restore(exp)
-    assert checkpoint(exp / "checkpoint.pth") == 1
-
-
-def test_checkpoint_that_is_being_written_is_not_kept(exp):
-    training.save(exp)
-    torch.save({"epoch": 2}, exp / "checkpoint.pth")
-    whole = (exp / "checkpoint.pth").read_bytes()
-    (exp / "checkpoint.pth").write_bytes(whole[: len(whole) // 2])
-    assert not zipfile.is_zipfile(exp / "checkpoint.pth")
-    training.save(exp)
-    training.restore(exp)
-    assert checkpoint(exp / "checkpoint.pth") == 1
-
-
-def test_damaged_checkpoint_without_a_copy_is_told_and_removed(exp, capsys):
-    (exp / "checkpoint.pth").write_bytes(b"PK")
-    training.restore(exp)
-    assert not (exp / "checkpoint.pth").exists()
-    assert "damaged" in capsys.readouterr().out
-
-
-def test_checkpoint_of_asr_sh_is_left_alone(exp):
-    (exp / "latest.pth").symlink_to("1epoch.pth")
-    training.restore(exp)
-    assert checkpoint(exp / "checkpoint.pth") == 1
-
-
-def test_a_first_epoch_whose_model_was_not_written_is_trained_again(exp, capsys):
-    training.restore(exp)
-    assert not (exp / "checkpoint.pth").exists()
-    assert "the first epoch was not finished" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -273,11 +172,29 @@ def test_a_refused_training_moves_nothing(tmp_path):
 def test_a_model_to_begin_with_is_not_put_aside(tmp_path):
     exp = tmp_path / "exp"
     begin(exp, 1, epochs=1)
-    other = {"options": {"seed": "2"}, "inputs": {}}
-    inside = Options(ngpu=0, pretrained_model=f"{exp / '1epoch.pth'}:encoder:encoder")
-    with pytest.raises(RecipeError, match="1epoch.pth:.* lies in .*--asr_tag"):
-        training.check(inside, exp, other)
-    training.check(inside, tmp_path / "another", other)
+    other = {"options": {"seed": "2"}, "inputs": {str(exp / "1epoch.pth"): "content"}}
+    with pytest.raises(RecipeError, match="1epoch.pth lies in .*--asr_tag"):
+        training.check(Options(ngpu=0), exp, other)
+    training.check(Options(ngpu=0), tmp_path / "another", other)
+
+
+@pytest.mark.parametrize(
+    ("given", "init_param", "files"),
+    [
+        ("a.pth:encoder:encoder", None, ["a.pth"]),
+        ("", "b.pth c.pth:x:y", ["b.pth", "c.pth"]),
+        ("a.pth", ["b.pth:::decoder"], ["a.pth", "b.pth"]),
+        ("", [], []),
+    ],
+)
+def test_a_training_depends_on_the_parameters_it_begins_with(given, init_param, files):
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    found = training.starts(given, {"init_param": init_param})
+    assert found == list(map(Path, files))
+    options = Options(**sets, pretrained_model=given, asr_args="--init_param b.pth:x")
+    (step,) = model_stages.train_model(options, layout(options))
+    assert Path("b.pth") in step.inputs
+    assert (Path("a.pth") in step.inputs) == bool(given)
 
 
 @pytest.mark.parametrize("norm", ["global_mvn", "utterance_mvn"])

@@ -14,7 +14,7 @@ from espnet_srupp.recipe.process import Job, Tail
 from espnet_srupp.recipe.progress import Progress
 from espnet_srupp.recipe.stage import marker, say
 from espnet_srupp.recipe.table import read_table
-from espnet_srupp.recipe.training import gpus
+from espnet_srupp.recipe.training import BEGUN, gpus
 
 RESULTS = ("text", "token", "token_int", "score")
 # what ESPnet logs for an utterance when it is done
@@ -41,9 +41,13 @@ def checkpoint(exp: Path, name: str, option: str, stage: int) -> Path:
     if path.exists():
         return path
     remedy = f"train it with --stage {stage}"
-    if others := ", ".join(sorted(p.name for p in exp.glob("*.*.*.pth"))):
+    others = ", ".join(sorted(p.name for p in exp.glob("*.*.*.pth")))
+    finished = marker(exp / "config.yaml").exists()
+    if others:
         remedy = f"give --{option} one of {others}"
-    elif marker(exp / "config.yaml").exists():
+        if (exp / BEGUN).exists() and not finished:
+            remedy = f"go on with its training by --stage {stage}, or {remedy}"
+    elif finished:
         # a training that has been finished is not begun again by itself
         remedy += " --force true, as its models are gone"
     raise RecipeError(f"{path} is not there: {remedy}")

@@ -49,14 +49,16 @@ def join_texts(given: Options, names: Layout, sources: list[Path]) -> None:
 
 def train_model(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 7: training."""
+    settings = config.read(given.lm_config, given.lm_args)
+    needed = [*shapes(given, names), *training.starts("", settings)]
     command = partial(commands.lm_training, given, names)
     step = Step(
         7,
         f"training of {names.lm_exp}",
         lambda: training.train(given, names.lm_exp, command, step.record()),
         [names.lm_exp / "config.yaml"],
-        [names.lm_train, names.lm_valid, names.token_list, *shapes(given, names)],
-        config.read(given.lm_config, given.lm_args) | given.some("lm_fold_length"),
+        [names.lm_train, names.lm_valid, names.token_list, *needed],
+        settings | given.some("lm_fold_length"),
         check=lambda: training.check(given, names.lm_exp, step.record()),
     )
     yield step

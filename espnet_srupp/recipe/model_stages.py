@@ -39,7 +39,8 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 11: training."""
     settings = config.read(given.asr_config, given.asr_args)
     settings |= given.some("fs", "feats_normalize")
-    start, _, settings["pretrained_model"] = given.pretrained_model.partition(":")
+    starts = training.starts(given.pretrained_model, settings)
+    _, _, settings["pretrained_model"] = given.pretrained_model.partition(":")
     settings |= given.some("asr_speech_fold_length", "asr_text_fold_length")
     settings |= given.some("ignore_init_mismatch")
     stats, *shapes = statistics.outputs(given, names)
@@ -51,7 +52,7 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
         f"training of {names.exp}",
         lambda: training.train(given, names.exp, command, step.record()),
         [names.exp / "config.yaml"],
-        [*dumped(names), names.token_list, *shapes, *([Path(start)] if start else [])],
+        [*dumped(names), names.token_list, *shapes, *starts],
         settings,
         check=lambda: training.check(given, names.exp, step.record()),
     )

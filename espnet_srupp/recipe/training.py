@@ -1,17 +1,13 @@
 """Stages 7 and 11: training, shown epoch by epoch, continued after an interrupt."""
 
-import os
 import re
 import shlex
-import shutil
-import time
-import zipfile
 from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 
 from espnet_srupp.recipe import (
-    alphas,
+    checkpoints,
     commands,
     config,
     epochs,
@@ -19,19 +15,17 @@ from espnet_srupp.recipe import (
     process,
     stage,
 )
-from espnet_srupp.recipe.epochs import Epoch
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options, cores
-from espnet_srupp.recipe.process import Job, Tail
-from espnet_srupp.recipe.stage import say, timespan
+from espnet_srupp.recipe.process import Job
+from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.view import View
 
 # a training goes on when these change; with anything else it is another training
 CONTINUES = ("max_epoch", "patience", "num_workers", "log_interval", "num_att_plot")
 MAX_EPOCH = 40  # ESPnet's default
-# what the training depends on, and our copy of ESPnet's checkpoint
-BEGUN, SAVED = ".training", ".checkpoint.pth"
-# an epoch that is longer shows how far it is
-QUIET_SECONDS = 30
+# what the training depends on
+BEGUN = ".training"
 
 
 def train(
@@ -61,7 +55,7 @@ def train(
             say(f"  {before}, which had these settings, goes on as {exp}")
             before.rename(exp)
     check_epochs(exp, record)
-    restore(exp)
+    checkpoints.restore(exp)
     stage.write(exp / BEGUN, {**record, "machine": machine(options, ngpu)})
     view = View(exp / "train.log")
     say(f"  ESPnet is starting on {place(options, ngpu)}, log: {view.log}")
@@ -76,7 +70,7 @@ def train(
             f"no step of epoch {view.epoch} had a finite gradient, so ESPnet stopped: "
             f"lower the learning rate in its YAML (log: {view.log})"
         )
-    (exp / SAVED).unlink(missing_ok=True)
+    (exp / checkpoints.SAVED).unlink(missing_ok=True)
     pictures.curves(exp)
 
 
@@ -85,17 +79,17 @@ def check(options: Options, exp: Path, record: Mapping) -> None:
 
     Raises:
         RecipeError: there is no such GPU, the training is past max_epoch, or it would
-            put aside the model that it is to begin with.
+            put aside a file that it needs, such as the model to begin with.
     """
     gpus(options)
     if not anew(options, exp, record):
         return check_epochs(exp, record)
-    start = Path(options.pretrained_model.partition(":")[0]).resolve()
-    if exp.resolve() in start.parents:
-        raise RecipeError(
-            f"--pretrained_model {options.pretrained_model} lies in {exp}, which this "
-            "training would put aside: give it another name by --asr_tag"
-        )
+    for needed in record["inputs"]:
+        if exp.resolve() in Path(needed).resolve().parents:
+            raise RecipeError(
+                f"{needed} lies in {exp}, which this training, which needs it, would "
+                "put aside: give it another name by --asr_tag (or --lm_tag)"
+            )
     if before := None if options.force else kept(exp, record):
         check_epochs(before, record)
 
@@ -104,6 +98,20 @@ def anew(options: Options, exp: Path, record: Mapping) -> bool:
     """Whether the folder holds no training, or another than the one asked for."""
     begun = stage.read(exp / BEGUN)
     return options.force or (restarts(begun, record) if begun else not has_epoch(exp))
+
+
+def starts(given: str, settings: Mapping) -> list[Path]:
+    """Files of the parameters that a training begins with.
+
+    Args:
+        given: --pretrained_model; which parameters to take may follow a file's name.
+        settings: flat; ESPnet's own option for such files is among them, which may
+            name several.
+    """
+    words = settings.get("init_param") or []
+    words = words.split() if isinstance(words, str) else words
+    files = (str(word).partition(":")[0] for word in (given, *words))
+    return [Path(file) for file in files if file]
 
 
 def gpus(options: Options) -> int:
@@ -196,86 +204,3 @@ def kept(exp: Path, record: Mapping) -> Path | None:
         and not restarts(begun, record)
     ]
     return max(same, key=lambda path: (path / BEGUN).stat().st_mtime, default=None)
-
-
-def save(exp: Path) -> None:
-    """Keeps the checkpoint of the last complete epoch.
-
-    ESPnet overwrites its own in place, so one interrupted there would be lost.
-    """
-    copy = exp / f"{SAVED}.partial"
-    shutil.copyfile(exp / "checkpoint.pth", copy)
-    # not if ESPnet has meanwhile begun to write the next one
-    if zipfile.is_zipfile(copy):
-        copy.replace(exp / SAVED)
-
-
-def restore(exp: Path) -> None:
-    """Puts the checkpoint of the last complete epoch where ESPnet looks for it."""
-    checkpoint = exp / "checkpoint.pth"
-    if (exp / SAVED).exists():
-        shutil.copyfile(exp / SAVED, checkpoint)
-    elif checkpoint.exists() and not zipfile.is_zipfile(checkpoint):
-        say(f"  {checkpoint} is damaged: the training starts anew")
-        checkpoint.unlink()
-    elif checkpoint.exists() and not os.path.lexists(exp / "latest.pth"):
-        # ESPnet would go on without that epoch's model, and miss it when it averages
-        say("  the first epoch was not finished: the training starts anew")
-        checkpoint.unlink()
-
-
-class View:
-    """Follows the log of a training and tells the user how it goes."""
-
-    def __init__(self, log: Path):
-        self.log = log
-        self.tail = Tail(log)
-        self.epoch = self.epochs = self.batches = 0
-        self.seconds: list[float] = []
-        self.told = time.monotonic()
-        self.broken = False
-
-    def update(self) -> None:
-        """Reads what is new in the log."""
-        for line in self.tail.lines():
-            self.read(line)
-
-    def read(self, line: str) -> None:
-        if found := re.search(r"Total Number of model parameters: ([\d.]+ \w)", line):
-            self.tell(f"the model has {found[1]} parameters")
-        elif found := re.search(r"was resumed using (\S+)", line):
-            self.tell(f"continuing from {found[1]}")
-        elif found := re.search(r"\[train\].* N-batch=(\d+)", line):
-            self.batches = int(found[1])
-        elif found := re.search(r"(\d+)/(\d+)epoch started", line):
-            self.epoch, self.epochs = int(found[1]), int(found[2])
-        elif found := re.search(r"epoch:train:\d+-(\d+)batch: .*\bloss=([^,]+)", line):
-            self.within(int(found[1]), found[2])
-        elif epoch := epochs.parse(line):
-            self.finished(epoch)
-        elif "best model has been updated" in line or "no improvements" in line:
-            save(self.log.parent)
-            alphas.record(self.log.parent, self.epoch)
-        elif "gradients at all steps are invalid" in line:
-            self.broken = True
-
-    def within(self, batch: int, loss: str) -> None:
-        if time.monotonic() - self.told > QUIET_SECONDS:
-            self.tell(f"epoch {self.epoch}: batch {batch}/{self.batches}, loss {loss}")
-
-    def finished(self, epoch: Epoch) -> None:
-        self.seconds.append(epoch.seconds)
-        left = (self.epochs - epoch.number) * sum(self.seconds) / len(self.seconds)
-        shown = [
-            ("train loss", epoch.train.get("loss")),
-            ("valid loss", epoch.valid.get("loss")),
-            ("acc", epoch.valid.get("acc")),
-            ("CER of CTC", epoch.valid.get("cer_ctc")),
-        ]
-        values = [f"{name} {value:.3g}" for name, value in shown if value is not None]
-        times = [timespan(epoch.seconds), f"{timespan(left)} left"]
-        self.tell(f"epoch {epoch.number}/{self.epochs}: {', '.join(values + times)}")
-
-    def tell(self, message: str) -> None:
-        self.told = time.monotonic()
-        say(f"  {message}")

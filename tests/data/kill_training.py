@@ -19,8 +19,8 @@ from espnet2.tasks.asr import ASRTask
 from tiny_training import words, write_data
 
 import espnet_srupp.run  # noqa: F401
-from espnet_srupp.recipe import training
-from espnet_srupp.recipe.training import View
+from espnet_srupp.recipe import checkpoints
+from espnet_srupp.recipe.view import View
 
 
 def die(*_):
@@ -53,7 +53,7 @@ def begin(folder, exp, writing):
 def train(folder, exp, writing=0, seconds=float("inf")):
     """Trains as stage 11 does, from what the last one left; says if it finished."""
     exp.mkdir(exist_ok=True)
-    training.restore(exp)
+    checkpoints.restore(exp)
     view = View(exp / "train.log")
     (exp / "train.log").touch()
     child = begin(folder, exp, writing)
@@ -112,7 +112,7 @@ def main():
     exp, loadable, finished = folder / "killed", [], []
     for kill in kills:
         finished.append(train(folder, exp, **kill))
-        paths = [exp / training.SAVED, exp / "checkpoint.pth"]
+        paths = [exp / checkpoints.SAVED, exp / "checkpoint.pth"]
         for path in filter(Path.exists, paths):
             torch.load(path, weights_only=False)
             loadable.append(path.name)

@@ -1,0 +1,70 @@
+"""What the user sees of a training that is at work."""
+
+import re
+import time
+from pathlib import Path
+
+from espnet_srupp.recipe import alphas, checkpoints, epochs
+from espnet_srupp.recipe.epochs import Epoch
+from espnet_srupp.recipe.process import Tail
+from espnet_srupp.recipe.stage import say, timespan
+
+# an epoch that is longer shows how far it is
+QUIET_SECONDS = 30
+
+
+class View:
+    """Follows the log of a training and tells the user how it goes."""
+
+    def __init__(self, log: Path):
+        self.log = log
+        self.tail = Tail(log)
+        self.epoch = self.epochs = self.batches = 0
+        self.seconds: list[float] = []
+        self.told = time.monotonic()
+        self.broken = False
+
+    def update(self) -> None:
+        """Reads what is new in the log."""
+        for line in self.tail.lines():
+            self.read(line)
+
+    def read(self, line: str) -> None:
+        if found := re.search(r"Total Number of model parameters: ([\d.]+ \w)", line):
+            self.tell(f"the model has {found[1]} parameters")
+        elif found := re.search(r"was resumed using (\S+)", line):
+            self.tell(f"continuing from {found[1]}")
+        elif found := re.search(r"\[train\].* N-batch=(\d+)", line):
+            self.batches = int(found[1])
+        elif found := re.search(r"(\d+)/(\d+)epoch started", line):
+            self.epoch, self.epochs = int(found[1]), int(found[2])
+        elif found := re.search(r"epoch:train:\d+-(\d+)batch: .*\bloss=([^,]+)", line):
+            self.within(int(found[1]), found[2])
+        elif epoch := epochs.parse(line):
+            self.finished(epoch)
+        elif "best model has been updated" in line or "no improvements" in line:
+            checkpoints.save(self.log.parent)
+            alphas.record(self.log.parent, self.epoch)
+        elif "gradients at all steps are invalid" in line:
+            self.broken = True
+
+    def within(self, batch: int, loss: str) -> None:
+        if time.monotonic() - self.told > QUIET_SECONDS:
+            self.tell(f"epoch {self.epoch}: batch {batch}/{self.batches}, loss {loss}")
+
+    def finished(self, epoch: Epoch) -> None:
+        self.seconds.append(epoch.seconds)
+        left = (self.epochs - epoch.number) * sum(self.seconds) / len(self.seconds)
+        shown = [
+            ("train loss", epoch.train.get("loss")),
+            ("valid loss", epoch.valid.get("loss")),
+            ("acc", epoch.valid.get("acc")),
+            ("CER of CTC", epoch.valid.get("cer_ctc")),
+        ]
+        values = [f"{name} {value:.3g}" for name, value in shown if value is not None]
+        times = [timespan(epoch.seconds), f"{timespan(left)} left"]
+        self.tell(f"epoch {epoch.number}/{self.epochs}: {', '.join(values + times)}")
+
+    def tell(self, message: str) -> None:
+        self.told = time.monotonic()
+        say(f"  {message}")

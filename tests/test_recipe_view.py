@@ -1,0 +1,69 @@
+"""What the user sees of a training."""
+
+from espnet_srupp.recipe import view
+from espnet_srupp.recipe.view import View
+
+LINES = """
+[vm] 2026-11-21 08:39:24 (abs_task:1) INFO: Model structure:
+    Total Number of model parameters: 4.72 M
+[vm] 2026-11-21 08:39:24 (abs_task:1) INFO: [train] mini-batch sizes summary: N-batch=81
+[vm] 2026-11-21 08:39:24 (abs_task:1) INFO: [valid] mini-batch sizes summary: N-batch=4
+[vm] 2026-11-21 08:39:24 (trainer:336) INFO: 1/3epoch started
+[vm] 2026-11-21 08:39:30 (trainer:779) INFO: 1epoch:train:1-10batch: acc=0, loss=50.5
+[vm] 2026-11-21 08:39:40 (trainer:341) INFO: 1epoch results: [train] loss=115.1, \
+time=1 minute and 15.5 seconds, total_count=81, [valid] loss=86.21, acc=0.021, \
+cer_ctc=0.864, time=4.5 seconds, total_count=4
+[vm] 2026-11-21 08:39:41 (trainer:463) INFO: The best model has been updated: valid.acc
+""".splitlines(keepends=True)
+
+
+def follow(tmp_path, lines, earlier=""):
+    (tmp_path / "checkpoint.pth").touch()
+    log = tmp_path / "train.log"
+    log.write_text(earlier)
+    shown = View(log)
+    for line in lines:
+        # as a program writes it, not always whole lines at a time
+        for part in (line[:20], line[20:]):
+            with open(log, "a") as file:
+                file.write(part)
+            shown.update()
+    return shown
+
+
+def test_epochs_are_told_with_the_time_left(tmp_path, capsys):
+    follow(tmp_path, LINES)
+    shown = [line.split("]  ")[1] for line in capsys.readouterr().out.splitlines()]
+    assert shown == [
+        " the model has 4.72 M parameters",
+        " epoch 1/3: train loss 115, valid loss 86.2, acc 0.021, CER of CTC 0.864, "
+        "1 min 20 s, 2 min 40 s left",
+    ]
+
+
+def test_long_epochs_are_told_batch_by_batch(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(view, "QUIET_SECONDS", 0)
+    follow(tmp_path, LINES)
+    assert "epoch 1: batch 10/81, loss 50.5" in capsys.readouterr().out
+
+
+def test_what_the_log_held_before_is_not_told_again(tmp_path, capsys):
+    follow(tmp_path, LINES[:2], earlier="".join(LINES))
+    assert "epoch 1/3" not in capsys.readouterr().out
+
+
+def test_training_without_finite_gradients_is_broken(tmp_path):
+    line = "WARNING: The gradients at all steps are invalid in this epoch. \n"
+    assert follow(tmp_path, [line]).broken
+    assert not follow(tmp_path, LINES).broken
+
+
+def test_the_checkpoint_of_an_epoch_is_kept_once_its_model_is_there(
+    tmp_path, monkeypatch
+):
+    kept = []
+    monkeypatch.setattr(view.checkpoints, "save", kept.append)
+    follow(tmp_path, LINES[:-1])
+    assert kept == []
+    follow(tmp_path, LINES)
+    assert kept == [tmp_path]
