@@ -3,11 +3,13 @@
 import io
 import os
 import shutil
+import signal
 import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
+from processes import gone, needs_proc
 
 from espnet_srupp.recipe import arguments, datadir, sound
 from espnet_srupp.recipe.corpora import an4
@@ -194,11 +196,17 @@ printf '%s\\n' "$@" END >> "${RECORD}"
 exp=exp/asr_$(grep -A 1 -e '^--asr_tag' "${RECORD}" | tail -n 1)
 mkdir -p "${exp}" && touch "${exp}/valid.acc.ave.pth"
 """
+# as python3, which ends by Ctrl-C and by a kill in the same way
+SLOW = """#!/usr/bin/env bash
+trap 'echo ended >&2; exit 130' TERM
+echo $$ >&2
+while true; do sleep 0.1; done
+"""
 
 
 @pytest.fixture
-def best(tmp_path, monkeypatch):
-    """Calls run_best.sh in a copy; returns how it ended, and what each run.sh was."""
+def start(tmp_path, monkeypatch):
+    """Starts run_best.sh in a copy."""
     python, recipe = tmp_path / "python3", tmp_path / "recipes/an4/asr1"
     python.write_text(RECORD)
     python.chmod(0o755)
@@ -207,30 +215,40 @@ def best(tmp_path, monkeypatch):
     for script in (own / "run.sh", own / "run_best.sh", own.parents[1] / "path.sh"):
         shutil.copy(script, recipe.parents[1] if script.name == "path.sh" else recipe)
     monkeypatch.chdir(recipe)
-    record = tmp_path / "record"
-    record.touch()
+    (tmp_path / "record").touch()
 
-    def best(*words):
-        done = subprocess.run(
+    def start(*words):
+        return subprocess.Popen(
             [str(recipe / "run_best.sh"), *words],
-            capture_output=True,
+            stderr=subprocess.PIPE,
             text=True,
             cwd=tmp_path,
             env={
                 "PATH": f"{tmp_path}:{os.environ['PATH']}",
                 "VIRTUAL_ENV": "active",
-                "RECORD": str(record),
+                "RECORD": str(tmp_path / "record"),
             },
         )
-        commands = record.read_text().split("\nEND\n")[:-1]
-        return done, [command.split("\n")[2:] for command in commands]
+
+    return start
+
+
+@pytest.fixture
+def best(start, tmp_path):
+    """Calls run_best.sh; returns its exit code, its errors, and what each run.sh was."""
+
+    def best(*words):
+        with start(*words) as script:
+            errors = script.stderr.read()
+        commands = (tmp_path / "record").read_text().split("\nEND\n")[:-1]
+        return script.returncode, errors, [c.split("\n")[2:] for c in commands]
 
     return best
 
 
 def test_each_training_of_the_best_model_goes_on_from_the_one_before(best, tmp_path):
-    done, commands = best("--ngpu", "1")
-    assert done.returncode == 0, done.stderr
+    code, errors, commands = best("--ngpu", "1")
+    assert code == 0, errors
     before = ""
     for words, name in zip(commands, ("first", "joined", "dense"), strict=True):
         given = arguments.parse(words, tmp_path)
@@ -240,11 +258,23 @@ def test_each_training_of_the_best_model_goes_on_from_the_one_before(best, tmp_p
 
 
 def test_the_best_model_is_not_gone_on_with_when_nothing_is_trained(best):
-    done, commands = best("--check", "true")
-    assert done.returncode == 0 and len(commands) == 1
+    code, _, commands = best("--check", "true")
+    assert code == 0 and len(commands) == 1
 
 
 def test_what_the_best_model_s_trainings_need_themselves_is_refused(best):
-    done, commands = best("--asr_tag", "mine")
-    assert done.returncode == 1 and commands == []
-    assert done.stderr.startswith("error: --asr_tag: run_best.sh gives that itself")
+    code, errors, commands = best("--asr_tag", "mine")
+    assert code == 1 and commands == []
+    assert errors.startswith("error: --asr_tag: run_best.sh gives that itself")
+
+
+@needs_proc
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_training_of_the_best_model_ends_with_the_script(start, tmp_path, number):
+    (tmp_path / "python3").write_text(SLOW)
+    with start() as script:
+        pid = int(script.stderr.readline())
+        script.send_signal(number)
+        assert script.stderr.read() == "ended\n"
+    assert script.returncode == 130
+    assert gone(pid)

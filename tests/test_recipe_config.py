@@ -76,3 +76,13 @@ def test_mistake_is_named(tmp_path, content, said):
     path.write_bytes(content)
     with pytest.raises(RecipeError, match=f"train.yaml.*{said}"):
         config.read(str(path))
+
+
+def test_arguments_are_read_as_espnet_reads_them():
+    words = "--max-epoch 10 --optim_conf lr=1 --freeze_param a b --use_amp=true"
+    assert config.arguments(words) == [
+        ("max_epoch", "10"),
+        ("optim_conf", "lr=1"),
+        ("freeze_param", "a b"),
+        ("use_amp", "true"),
+    ]

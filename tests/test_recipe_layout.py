@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from espnet_srupp.recipe.layout import arguments, layout
+from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
 
+CONF = Path(__file__).parents[1] / "conf" / "an4"
 GIVEN = {
     "corpus": "an4",
     "train_set": "train_nodev",
@@ -24,7 +25,7 @@ def names(**options):
     [
         pytest.param(
             {
-                "asr_config": "conf/tuning/train_asr_srupp.yaml",
+                "asr_config": f"{CONF}/train_asr_srupp.yaml",
                 "lang": "en",
                 "speed_perturb_factors": "0.9 1.0 1.1",
             },
@@ -183,11 +184,27 @@ def test_sets_to_decode(options, sets):
     assert list(made.tests.values()) == [Path("dump/raw", name) for name in sets]
 
 
-def test_arguments_are_read_as_espnet_reads_them():
-    words = "--max-epoch 10 --optim_conf lr=1 --freeze_param a b --use_amp=true"
-    assert arguments(words) == [
-        ("max_epoch", "10"),
-        ("optim_conf", "lr=1"),
-        ("freeze_param", "a b"),
-        ("use_amp", "true"),
-    ]
+@pytest.mark.parametrize(
+    ("words", "shared"),
+    [
+        ("--max_epoch 3 --encoder_conf num_blocks=2", True),
+        ("--frontend_conf hop_length=160", True),
+        ("--frontend_conf hop_length=80", False),
+        ("--frontend_conf n_mels=40 --frontend_conf fmin=20", False),
+        ("--speech_volume_normalize 0.5", False),
+    ],
+)
+def test_other_features_have_statistics_of_their_own(words, shared):
+    usual = names(asr_config=f"{CONF}/train_asr_srupp.yaml").stats
+    changed = names(asr_config=f"{CONF}/train_asr_srupp.yaml", asr_args=words).stats
+    assert (changed == usual) == shared
+    assert changed.name.startswith(usual.name)
+
+
+def test_statistics_of_the_same_features_are_shared_however_they_are_set():
+    hop = names(
+        asr_config=f"{CONF}/train_asr_srupp.yaml",
+        asr_args="--frontend_conf hop_length=80",
+    )
+    dense = names(asr_config=f"{CONF}/train_asr_srupp_dense.yaml")
+    assert hop.stats == dense.stats

@@ -1,15 +1,19 @@
 """Jobs run in several processes, in order, and a bad end of one is told."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from processes import alive, gone, needs_proc
 
+from espnet_srupp.recipe import parallel
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.parallel import parallel_map
 
@@ -89,3 +93,23 @@ def test_workers_end_with_a_parent_that_is_killed():
         assert all(map(alive, workers))
         parent.kill()
     assert all(map(gone, workers))
+
+
+@pytest.mark.parametrize("names", [["a", "a"], ["a", "b"]], ids=["one", "two"])
+def test_threads_of_a_worker_share_a_folder_or_wait(tmp_path, monkeypatch, names):
+    """One recipe's jobs run side by side, another's when they have ended."""
+    monkeypatch.chdir(tmp_path)
+    together = threading.Barrier(2)
+
+    def work(_):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait(0.5)
+        return os.getcwd()
+
+    for name in set(names):
+        Path(name).mkdir()
+    homes = [tmp_path / name for name in names]
+    with ThreadPoolExecutor(2) as pool:
+        found = pool.map(lambda home: parallel.in_folder(home, work, [0]), homes)
+        assert [Path(path) for (path,) in found] == homes
+    assert together.broken == (names == ["a", "b"])

@@ -136,12 +136,15 @@ def test_a_program_that_fails_is_told():
     assert not Path("out/x").exists()
 
 
-def test_what_a_failed_run_left_on_a_worker_replaces_nothing(folder):
+def test_what_a_failed_run_left_on_a_worker_replaces_nothing(folder, monkeypatch):
     Path("out/x").mkdir()
+    monkeypatch.chdir("/")
     job = Job(["-c", PROGRAM, "x", "out/x"], Path("log"), Path("out/x"))
     code, own = process.attempt(folder, shlex.quote(sys.executable), {}, job)
-    assert code == 0 and own.parent == Path("out") and (own / "text").exists()
-    assert os.listdir("out/x") == []
+    # for its other threads, a worker's current folder stays
+    assert os.getcwd() == "/"
+    assert code == 0 and own.parent == Path("out") and (folder / own / "text").exists()
+    assert os.listdir(folder / "out/x") == []
 
 
 def test_local_is_a_cluster_of_as_many_processes_as_asked():

@@ -12,8 +12,8 @@ from dataclasses import fields, replace
 from itertools import takewhile
 from pathlib import Path
 
+from espnet_srupp.recipe.config import arguments
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.layout import arguments
 from espnet_srupp.recipe.options import CORPORA, Options, pairs
 
 # what may be given relative to the folder in which run.sh was called

@@ -7,8 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from espnet_srupp.compat import GENERATION
+from espnet_srupp.recipe.config import arguments
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.layout import Layout, arguments
+from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 
 

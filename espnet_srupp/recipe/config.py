@@ -1,12 +1,12 @@
 """YAML files of training and decoding, read flat so that changes have a name."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
 
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.layout import arguments
 
 # what yaml raises for a date, number or truth that is none, and for nested brackets
 CONSTRUCTORS = (ValueError, LookupError, AttributeError, TypeError, RecursionError)
@@ -29,6 +29,19 @@ def read(path: str, overrides: str = "") -> dict[str, object]:
     for name, value in arguments(overrides):
         settings |= nested(name, value) if name.endswith("_conf") else {name: value}
     return settings
+
+
+def arguments(words: str) -> list[tuple[str, str]]:
+    """Reads "--max_epoch 10 --optim_conf lr=1" as [("max_epoch", "10"), ...]."""
+    result: list[tuple[str, str]] = []
+    for word in shlex.split(words):
+        if word.startswith("--"):
+            name, _, value = word[2:].partition("=")
+            result.append((name.replace("-", "_"), value))
+        else:
+            name, value = result.pop() if result else ("", "")
+            result.append((name, f"{value} {word}".strip()))
+    return result
 
 
 def number(

@@ -1,11 +1,23 @@
 """Where asr.sh puts things: every folder and file that follows from the options."""
 
+import hashlib
 import re
-import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from espnet_srupp.recipe import config
 from espnet_srupp.recipe.options import Options
+
+# what changes the statistics; all else in a configuration does not
+FEATURES = ("frontend", "preprocessor", "input_size", "model_conf.extract_feats")
+FEATURES += ("speech_volume_normalize",)
+# what many configurations share, so that asr.sh's name of the folder is for them
+COMMON = {
+    "frontend_conf.n_fft": 512,
+    "frontend_conf.win_length": 400,
+    "frontend_conf.hop_length": 160,
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +75,7 @@ def layout(options: Options) -> Layout:
     tokens = Path("data") / f"{options.lang}_token_list".removeprefix("noinfo_")
     kind = f"bpe_{options.bpemode}{size}" if size else options.token_type
     expdir = Path(options.expdir)
-    stats = options.asr_stats_dir or expdir / f"asr_stats_{suffix}{made}"
+    stats = f"asr_stats_{suffix}{made}{features_tag(options)}"
     tag = options.asr_tag or asr_tag(options, suffix) + made
     sets = tests(options, raw, train_set)
     unseen = [path for name, path in sets.items() if not name.startswith("org/")]
@@ -79,7 +91,7 @@ def layout(options: Options) -> Layout:
         tests=sets,
         token_list=tokens / kind / "tokens.txt",
         bpemodel=tokens / kind / "bpe.model" if size else None,
-        stats=Path(stats),
+        stats=Path(options.asr_stats_dir or expdir / stats),
         exp=Path(options.asr_exp) if options.asr_exp else expdir / f"asr_{tag}",
         lm_train=raw / "lm_train.txt",
         lm_valid=Path(options.lm_dev_text or valid / "text"),
@@ -101,6 +113,25 @@ def tests(options: Options, raw: Path, train_set: str) -> dict[str, Path]:
     filtered = (train_set, options.valid_set)
     chosen = [f"org/{name}" if name in filtered else name for name in names]
     return {name: raw / name for name in chosen}
+
+
+def features_tag(options: Options) -> str:
+    """What sets statistics of other features apart, where asr.sh would mix them up.
+
+    A model could not be decoded with any more, or would be trained with the wrong ones.
+    """
+    kept = features(config.read(options.asr_config, options.asr_args))
+    changed = sorted(
+        (name, str(value)) for name, value in kept.items() if COMMON.get(name) != value
+    )
+    if not changed:
+        return ""
+    return f"_{hashlib.blake2b(repr(changed).encode(), digest_size=4).hexdigest()}"
+
+
+def features(settings: Mapping[str, object]) -> dict[str, object]:
+    """The settings of a flat configuration that the features depend on."""
+    return {k: v for k, v in settings.items() if k.startswith(FEATURES)}
 
 
 def asr_tag(options: Options, suffix: str) -> str:
@@ -129,16 +160,3 @@ def stem(checkpoint: str) -> str:
 def overrides(arguments: str) -> str:
     """asr.sh's way to put arguments into a name: "--a_b 1" becomes "_a_b1"."""
     return re.sub(r"[ |=/]", "", arguments.replace("--", "_"))
-
-
-def arguments(words: str) -> list[tuple[str, str]]:
-    """Reads "--max_epoch 10 --optim_conf lr=1" as [("max_epoch", "10"), ...]."""
-    result: list[tuple[str, str]] = []
-    for word in shlex.split(words):
-        if word.startswith("--"):
-            name, _, value = word[2:].partition("=")
-            result.append((name.replace("-", "_"), value))
-        else:
-            name, value = result.pop() if result else ("", "")
-            result.append((name, f"{value} {word}".strip()))
-    return result

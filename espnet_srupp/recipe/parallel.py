@@ -15,6 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Condition
 from typing import TYPE_CHECKING
 
 from espnet_srupp.recipe.errors import RecipeError
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 LOCAL, SLURM = "local", "slurm"
 CONNECT_SECONDS = 30
 PR_SET_PDEATHSIG = 1  # of linux/prctl.h
+# an entry for each thread that needs the current folder to stay as it is
+INSIDE: list[Path] = []
+CHANGED = Condition()
 
 
 def parallel_map(
@@ -69,8 +73,26 @@ def parallel_map(
 
 def in_folder(folder: Path, function: Callable, jobs: Sequence) -> list:
     """Does a few jobs where relative paths are those of the caller."""
-    os.chdir(folder)
-    return [function(job) for job in jobs]
+    with current(folder):
+        return [function(job) for job in jobs]
+
+
+@contextmanager
+def current(folder: Path) -> Iterator[None]:
+    """Makes a folder the current one, which other threads that need another wait for.
+
+    A Dask worker may have several threads, and several recipes may use it.
+    """
+    with CHANGED:
+        CHANGED.wait_for(lambda: not INSIDE or Path.cwd() == folder)
+        os.chdir(folder)
+        INSIDE.append(folder)
+    try:
+        yield
+    finally:
+        with CHANGED:
+            INSIDE.pop()
+            CHANGED.notify_all()
 
 
 @contextmanager

@@ -135,19 +135,26 @@ def attempt(folder: Path, python: str, environment: dict, job: Job) -> tuple[int
     folder of its own, of which the caller, if it still waits, makes the output: what a
     failed run has left on a worker must not replace the results of a later one.
     """
-    os.chdir(folder)
     own = job.output.with_name(f".{job.output.name}.{uuid.uuid4().hex}")
     words = [str(own) if word == str(job.output) else word for word in job.arguments]
-    job.log.unlink(missing_ok=True)
+    (folder / job.log).unlink(missing_ok=True)
     # what the worker's own machine sets, such as its GPUs, counts
-    child = start(Job(words, job.log), python, environment | os.environ, append=False)
+    surrounded = environment | os.environ
+    child = start(Job(words, job.log), python, surrounded, append=False, folder=folder)
     return child.wait(), own
 
 
-def start(job: Job, python: str, environment: dict, append: bool) -> subprocess.Popen:
+def start(
+    job: Job, python: str, environment: dict, append: bool, folder: Path = Path()
+) -> subprocess.Popen:
+    """Starts a program in `folder`, which its paths are relative to.
+
+    A thread may do that, as the folder of this process stays as it is.
+    """
     command = [*shlex.split(python), *map(str, job.arguments)]
-    job.log.parent.mkdir(parents=True, exist_ok=True)
-    with open(job.log, "ab" if append else "wb") as log:
+    path = folder / job.log
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "ab" if append else "wb") as log:
         log.write(f"# {shlex.join(command)}\n".encode())
         log.flush()
         try:
@@ -159,6 +166,7 @@ def start(job: Job, python: str, environment: dict, append: bool) -> subprocess.
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=environment,
+                cwd=folder,
                 start_new_session=True,
                 preexec_fn=functools.partial(end_with, os.getpid()),
             )

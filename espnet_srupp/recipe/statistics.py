@@ -12,7 +12,7 @@ from espnet_srupp.recipe import commands, config, process
 from espnet_srupp.recipe.check import has_ctc, too_short
 from espnet_srupp.recipe.faults import Faults, settle
 from espnet_srupp.recipe.files import atomic_file
-from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.layout import Layout, features
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.process import Job, Tail
 from espnet_srupp.recipe.progress import Progress
@@ -21,20 +21,14 @@ from espnet_srupp.recipe.tokens import check_tokens, split_function
 
 # ESPnet takes seconds to start, so a process is worth it from about this many
 UTTERANCES_PER_PROCESS = 5000
-# what changes the statistics; all else in a configuration does not
-DEPENDS_ON = ("frontend", "preprocessor", "input_size", "model_conf.extract_feats")
-DEPENDS_ON += ("speech_volume_normalize",)
 # what changes the frames that CTC has, by the value that most configurations share
 LENGTHS = {"encoder_conf.input_layer": "conv2d"}
 
 
 def settings(config: Mapping[str, object]) -> dict[str, object]:
     """The settings of a flat configuration that the statistics depend on."""
-    kept = {
-        k: v
-        for k, v in config.items()
-        if k.startswith(DEPENDS_ON) or LENGTHS.get(k, v) != v
-    }
+    lengths = {k: v for k, v in config.items() if LENGTHS.get(k, v) != v}
+    kept = features(config) | lengths
     return kept if has_ctc(config) else kept | {"model_conf.ctc_weight": 0}
 
 

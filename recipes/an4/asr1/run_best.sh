@@ -16,14 +16,23 @@ for word in "$@"; do
     esac
 done
 
-"${run}" "$@" --asr_tag first
+# of a program in the foreground bash would await the end before it heeds a kill
+set -m
+trap 'kill -TERM "$!" && wait "$!"' INT TERM HUP
+
+train() {
+    "${run}" "$@" &
+    wait "$!"
+}
+
+train "$@" --asr_tag first
 if ! [ -e "${run%/*}/exp/asr_first/valid.acc.ave.pth" ]; then
     # as with --check or an early --stop_stage
     exit
 fi
-"${run}" "$@" --asr_tag joined --train_joined 3 \
+train "$@" --asr_tag joined --train_joined 3 \
     --asr_config conf/train_asr_srupp_joined.yaml \
     --pretrained_model exp/asr_first/valid.acc.ave.pth
-"${run}" "$@" --asr_tag dense --train_joined 3 \
+train "$@" --asr_tag dense --train_joined 3 \
     --asr_config conf/train_asr_srupp_dense.yaml \
     --pretrained_model exp/asr_joined/valid.acc.ave.pth
