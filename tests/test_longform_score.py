@@ -335,6 +335,8 @@ def test_wrong_options_are_told(folder, capsys, words, sentence):
         (["x=good", "other", "y=poor"], "other has results of y, and ref of x: give"),
         (["x=good", "other", "x=poor", "--bins", "1"], "--bins is for a single REF"),
         (["x=poor", "x=good"], "the model x is there twice"),
+        (["_x=poor"], "the model _x begins with _ or has a |"),
+        (["x|y=poor"], "the model x|y begins with _ or has a |"),
         (["x=nowhere"], "nowhere is missing"),
         ([], "no MODEL=RESULTS follows ref"),
     ],

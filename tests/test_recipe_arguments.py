@@ -98,6 +98,9 @@ def test_value(words, name, value):
             ["--longform_models", "a/b=."], ["NAME=EXPERIMENT"], id="name of a model"
         ),
         pytest.param(
+            ["--longform_models", "_a=."], ["NAME=EXPERIMENT"], id="name not shown"
+        ),
+        pytest.param(
             ["--longform_models", "a=. a=."], ["has two a:"], id="the same name"
         ),
         pytest.param(

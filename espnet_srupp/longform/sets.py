@@ -67,6 +67,11 @@ def read_models(words: list[str]) -> dict[str, Path]:
             raise RecipeError(
                 f"'{word}' is not MODEL=RESULTS: give for example srupp=DIR"
             )
+        if "|" in name or name.startswith("_"):
+            raise RecipeError(
+                f"the model {name} begins with _ or has a |, which pictures and tables "
+                "do not show: name it differently"
+            )
         if name in models:
             raise RecipeError(f"the model {name} is there twice: name one differently")
         models[name] = Path(path) / "text" if Path(path).is_dir() else Path(path)

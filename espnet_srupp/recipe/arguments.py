@@ -264,7 +264,7 @@ def check_launcher(options: Options) -> None:
 def check_models(options: Options) -> None:
     names = []
     for name, folder in pairs(options.longform_models):
-        if not (re.fullmatch(r"[\w.+-]+", name) and folder):
+        if not (re.fullmatch(r"[^\W_][\w.+-]*", name) and folder):
             raise RecipeError(
                 f"--longform_models {options.longform_models!r} is not NAME=EXPERIMENT "
                 'with a name of letters and digits: give for example "conformer=exp/x"'
