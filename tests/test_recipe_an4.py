@@ -235,7 +235,7 @@ def start(tmp_path, monkeypatch):
 
 @pytest.fixture
 def best(start, tmp_path):
-    """Calls run_best.sh; returns its exit code, its errors, and what each run.sh was."""
+    """Calls run_best.sh; returns exit code, errors, and what each run.sh was."""
 
     def best(*words):
         with start(*words) as script:
