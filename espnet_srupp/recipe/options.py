@@ -113,7 +113,11 @@ class Options:
     asr_args: str = option("model", "", 'overrides, e.g. "--max_epoch 10"')
     asr_tag: str = option("model", "", "name of the experiment, default: from options")
     asr_exp: str = option("model", "", "folder of the experiment, overrides asr_tag")
-    asr_stats_dir: str = option("model", "", "folder of the statistics")
+    asr_stats_dir: str = option(
+        "model",
+        "",
+        "folder of the statistics, by default one for each kind of features",
+    )
     feats_normalize: str = option(
         "model", "global_mvn", "normalisation", choices="global_mvn utterance_mvn"
     )
