@@ -167,6 +167,7 @@ FILE = ["--wav", "wav/a.flac"]
         (None, "x", ["--data", "data", "--utt", "d"], "data has no utterance d"),
         (None, "x", [*FILE, "--utt", "a"], "--utt names an utterance of --data"),
         (None, "x", [], "one of the arguments --wav --data is required"),
+        (None, "x", [*FILE, "--out", "."], "--out . is a folder: give a file"),
     ],
 )
 def test_a_mistake_is_one_sentence(
@@ -176,6 +177,6 @@ def test_a_mistake_is_one_sentence(
     monkeypatch.chdir(tmp_path / "copy")
     if change:
         change(tmp_path / "copy")
-    assert main(["plot-attention", model, *words, "--out", "a"]) == 1
+    assert main(["plot-attention", model, "--out", "a", *words]) == 1
     assert sentence in capsys.readouterr().err.splitlines()[-1]
     assert not list((tmp_path / "copy").glob("a.*"))

@@ -335,6 +335,7 @@ def test_wrong_options_are_told(folder, capsys, words, sentence):
         (["x=good", "other", "y=poor"], "other has results of y, and ref of x: give"),
         (["x=good", "other", "x=poor", "--bins", "1"], "--bins is for a single REF"),
         (["x=poor", "x=good"], "the model x is there twice"),
+        (["x=poor", "--out", "ref/text"], "--out ref/text is not a folder"),
         (["_x=poor"], "the model _x begins with _ or has a |"),
         (["x|y=poor"], "the model x|y begins with _ or has a |"),
         (["x=nowhere"], "nowhere is missing"),

@@ -203,6 +203,18 @@ def test_names_with_blanks_become_ids(transcribe, recipe, tmp_path):
     assert list(scoring.read_hypotheses(tmp_path / "text")) == ["a_talk_of_mine"]
 
 
+def test_a_name_too_long_for_a_file_of_results_is_told_and_the_rest_is_done(
+    transcribe, recipe, tmp_path
+):
+    audio = (recipe / "wav" / "a.flac").read_bytes()
+    paths = [tmp_path / f"{name}.flac" for name in ("a", 245 * "n", "z")]
+    for path in paths:
+        path.write_bytes(audio)
+    code, _, errors = transcribe(*paths, "--out", tmp_path / "out")
+    assert code == 1 and "File name too long" in errors[-1]
+    assert list(scoring.read_hypotheses(tmp_path / "out" / "text")) == ["a", "z"]
+
+
 def test_want_of_memory_is_told_and_the_rest_is_done(transcribe, monkeypatch):
     def greedy(log_probs, blank):
         # as torch tells it on a CPU

@@ -141,6 +141,17 @@ def test_the_fault_of_a_recording_is_one_of_each_of_its_segments(tmp_path):
     assert kinds == dict.fromkeys(["r2-0", "r2-1", "r2-2"], "command")
 
 
+def test_a_command_for_a_recording_without_segments_does_no_harm(tmp_path):
+    wav = {"r1": "r1.wav", "r2": "sph2pipe r2.sph |"}
+    segments = {"u": ("r1", 0.0, 1.0)}
+    (tmp_path / "d").mkdir()
+    datadir.write(DataDir(wav, {"u": "ONE"}, {"u": "s"}, segments), tmp_path / "d")
+    faults = {}
+    assert datadir.read(tmp_path / "d", faults).segments == segments
+    assert datadir.read(tmp_path / "d").segments == segments
+    assert faults == {}
+
+
 def test_sets_are_put_together(tmp_path):
     write_set(tmp_path / "a", "1", "3")
     write_set(tmp_path / "b", "2")

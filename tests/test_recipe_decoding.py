@@ -131,3 +131,18 @@ def test_an_experiment_whose_statistics_were_moved_is_named(tmp_path):
     decoding.check_statistics(config)
     config.write_text("normalize: utterance_mvn\nnormalize_conf: {}\n")
     decoding.check_statistics(config)
+
+
+@pytest.mark.parametrize("use_lm", [True, False])
+def test_a_language_model_of_other_tokens_is_not_decoded_with(tmp_path, use_lm):
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    asr, lm = tmp_path / "asr", tmp_path / "lm"
+    given = Options(**sets, asr_exp=str(asr), lm_exp=str(lm), use_lm=use_lm)
+    for exp, tokens in ((asr, "[A, B]"), (lm, "[B, A]")):
+        exp.mkdir()
+        (exp / "config.yaml").write_text(f"token_list: {tokens}\n")
+    if use_lm:
+        with pytest.raises(RecipeError, match="lm has other tokens than .*asr: train"):
+            decoding.check(given, layout(given))
+        (lm / "config.yaml").write_text("token_list: [A, B]\n")
+    decoding.check(given, layout(given))

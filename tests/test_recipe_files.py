@@ -62,6 +62,18 @@ def test_a_fault_leaves_the_old_directory_and_no_other(tmp_path, fault):
     assert os.listdir(tmp_path) == ["set"]
 
 
+def test_a_link_to_a_directory_stays_and_what_it_points_to_is_replaced(tmp_path):
+    link, real = tmp_path / "link", tmp_path / "disk" / "real"
+    real.mkdir(parents=True)
+    link.symlink_to(real)
+    for content in ("one", "two"):
+        with atomic_dir(link) as directory:
+            (directory / "file").write_text(content)
+        assert link.is_symlink() and (real / "file").read_text() == content
+    assert [path.name for path in real.parent.iterdir()] == ["real"]
+    assert {path.name for path in tmp_path.iterdir()} == {"link", "disk"}
+
+
 def test_what_a_killed_run_left_is_cleared(tmp_path):
     (tmp_path / ".set.partial").mkdir()
     (tmp_path / ".set.partial" / "half").touch()

@@ -46,6 +46,15 @@ def test_texts_with_and_without_ids_become_one(tmp_path):
     ]
 
 
+def test_texts_of_the_same_ids_become_one(tmp_path):
+    sources = [tmp_path / name / "text" for name in ("a", "b")]
+    for source in sources:
+        source.parent.mkdir()
+        source.write_text("u1 ONE\n")
+    language_model.join_texts(sources, [], tmp_path / "lm.txt")
+    assert (tmp_path / "lm.txt").read_text() == "u1 ONE\nlm2-u1 ONE\n"
+
+
 def test_a_last_line_without_an_end_is_a_line(tmp_path):
     (tmp_path / "text").write_text("u1 ONE\nu2 TWO")
     language_model.join_texts([tmp_path / "text"], ["THREE"], tmp_path / "lm.txt")

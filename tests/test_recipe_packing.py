@@ -113,6 +113,16 @@ def test_language_model_goes_in_if_it_is_used(recipe, tmp_path):
     assert "seq_rnn" in Path(found["lm_train_config"]).read_text()
 
 
+def test_what_a_killed_packing_left_goes(recipe):
+    target = packing.target(*recipe)
+    with packing.folder_beside(target) as folder:
+        pass
+    folder.mkdir()
+    (folder / "model.pth").touch()
+    pack(*recipe)
+    assert not folder.exists()
+
+
 def test_failure_leaves_nothing(recipe):
     given, names = recipe
     (names.exp / "RESULTS.md").unlink()

@@ -145,6 +145,19 @@ def test_change_works_again_and_says_why(work, change, said, capsys):
     assert not work.run()
 
 
+def test_what_has_passed_as_strict_is_not_done_again_without(work):
+    work.options = {"nbpe": 30, "strict": True}
+    assert work.run()
+    work.options = {"nbpe": 30}
+    assert not work.run()
+
+
+def test_what_has_passed_is_done_again_as_strict(work):
+    assert work.run()
+    work.options = {"nbpe": 30, "strict": True}
+    assert work.run()
+
+
 def test_touching_an_input_changes_nothing(work):
     work.run()
     work.source.write_text(work.source.read_text())

@@ -73,6 +73,8 @@ def run(given: argparse.Namespace) -> None:
         RecipeError: there is no such audio, it is too long, or a model has no
             attention.
     """
+    if not given.out.name:
+        raise RecipeError(f"--out {given.out} is a folder: give a file without suffix")
     source = chosen(given)
     seconds = waveform.seconds(source)
     if seconds > LONGEST:

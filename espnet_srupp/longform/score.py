@@ -118,6 +118,8 @@ def check(given: argparse.Namespace) -> None:
         value = getattr(given, name)
         if value is not None and value < least:
             raise RecipeError(f"--{name} {value} is not {least} or more: correct it")
+    if given.out is not None and given.out.exists() and not given.out.is_dir():
+        raise RecipeError(f"--out {given.out} is not a folder: give another")
 
 
 def settings(given: argparse.Namespace, decoded: list[Set]) -> dict:

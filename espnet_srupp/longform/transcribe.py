@@ -181,7 +181,8 @@ def transcribe(
                     made = decoder.transcribe(source, seconds, wanted[source], told)
                     keep(made, given.out, printed)
                     done[source] = made
-            except RecipeError as error:
+            except (RecipeError, OSError) as error:
+                # as where a file of results could not have so long a name
                 problems.append(str(error))
             passed += seconds
             tell(progress, passed)

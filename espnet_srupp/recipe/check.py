@@ -81,6 +81,8 @@ def run(given: Options, names: Layout) -> None:
         file.writelines(f"{each.report(None)}\n" for each in found)
     for each in found:
         say(each.report(EXAMPLES))
+    if not names.token_list.exists():
+        say("tokens are made by stage 5: what needs them has not been checked yet")
     say(f"all of it is in {path}")
     verdicts = [each.verdict(given.strict) for each in found]
     if stops := ", ".join(filter(None, verdicts)):

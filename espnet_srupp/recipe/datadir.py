@@ -57,19 +57,13 @@ def read(path: Path, faults: Faults | None = None) -> DataDir:
     if not path.is_dir():
         raise RecipeError(f"{path} is missing: write it, or make it ({AGAIN})")
     wav = read_table(path / "wav.scp", faults)
-    for number, (key, value) in enumerate(wav.items(), 1):
-        if value.endswith("|"):
-            note(
-                *(faults, key, "command"),
-                f"{path / 'wav.scp'} line {number}: {key} is a command ('{value}'), "
-                "which is not run here: write its output to a file and give its path",
-            )
     text = read_table(path / "text", faults)
     # ESPnet would take other blanks, or two of them, for characters
     text = {key: BLANKS.sub(" ", value) for key, value in text.items()}
     data = DataDir(wav, text, read_table(path / "utt2spk", faults))
     if (path / "segments").exists():
         data.segments = read_segments(path / "segments", faults)
+    check_commands(data, path / "wav.scp", faults)
     check(data, path, faults)
     if faults is None:
         return data
@@ -223,6 +217,18 @@ def check(data: DataDir, path: Path, faults: Faults | None = None) -> None:
                 *(faults, utterance, "unmatched"),
                 f"{path}: {utterance} is in {has} and not in {lacks}: add it there or "
                 "remove it",
+            )
+
+
+def check_commands(data: DataDir, path: Path, faults: Faults | None) -> None:
+    """Checks that wav.scp, at `path`, has files, but for what no segment lies in."""
+    used = {recording for recording, *_ in (data.segments or {}).values()}
+    for number, (key, value) in enumerate(data.wav.items(), 1):
+        if value.endswith("|") and (data.segments is None or key in used):
+            note(
+                *(faults, key, "command"),
+                f"{path} line {number}: {key} is a command ('{value}'), which is not "
+                "run here: write its output to a file and give its path",
             )
 
 

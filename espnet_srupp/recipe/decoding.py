@@ -57,20 +57,37 @@ def check(options: Options, names: Layout) -> None:
     """Sees that a decoding can begin.
 
     Raises:
-        RecipeError: there is no GPU for it, or a configuration names a file that is
-            not there.
+        RecipeError: there is no GPU for it; as for `check_models`.
     """
     if options.gpu_inference and not gpus(options):
         raise RecipeError("--gpu_inference true: torch finds no GPU here: leave it out")
-    check_statistics(names.exp / "config.yaml")
+    check_models(options, names)
+
+
+def check_models(options: Options, names: Layout) -> None:
+    """Sees that what belongs to a model is there, and that two belong together.
+
+    Raises:
+        RecipeError: the statistics are not where the model's configuration says, as
+            when the experiment was moved; or the language model has other tokens.
+    """
+    path = names.exp / "config.yaml"
+    check_statistics(path)
+    if not options.use_lm:
+        return
+    own, other = (
+        config.read(str(exp / "config.yaml")).get("token_list")
+        for exp in (names.exp, names.lm_exp)
+    )
+    if own != other:
+        raise RecipeError(
+            f"{names.lm_exp} has other tokens than {names.exp}: train a language model "
+            "with this --token_type and --bpemode under another --lm_tag, or name one "
+            "by --lm_exp"
+        )
 
 
 def check_statistics(path: Path) -> None:
-    """Sees that the statistics are where a model's configuration says.
-
-    Raises:
-        RecipeError: they are not, as when the experiment was moved.
-    """
     stats = config.read(str(path)).get("normalize_conf.stats_file")
     if stats and not Path(stats).is_file():
         raise RecipeError(

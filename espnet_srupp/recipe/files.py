@@ -49,7 +49,8 @@ def atomic_dir(target: Path) -> Iterator[Path]:
     """Makes a directory that appears at `target` only once it is complete and on disk.
 
     Args:
-        target: where the directory will be; an old one there is replaced as a whole.
+        target: where the directory will be; an old one there is replaced as a whole,
+            and a link to one stays.
 
     Yields:
         The directory to fill, which lies beside `target` until the block ends; if the
@@ -58,7 +59,7 @@ def atomic_dir(target: Path) -> Iterator[Path]:
     Raises:
         RecipeError: the disk is full.
     """
-    target = Path(target)
+    target = Path(os.path.realpath(target))
     partial, old = partial_name(target), partial_name(target, "old")
     with full_disk_named(target):
         # left by a run that was killed

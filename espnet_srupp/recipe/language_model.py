@@ -19,15 +19,20 @@ def join_texts(sources: Sequence[Path], more: Iterable[str], target: Path) -> No
     """Puts texts together into one with ids, as asr.sh's lm_train.txt.
 
     Args:
-        sources: files; one called `text` has an id before each sentence, any other,
-            plain or .gz, has one sentence on a line.
+        sources: files; one called `text` has an id before each sentence, which gets a
+            prefix in all such files but the first; any other, plain or .gz, has one
+            sentence on a line.
         more: sentences.
         target: the file to make; lines without words are left out.
 
     Raises:
         RecipeError: a file cannot be read, or there is no sentence.
     """
-    texts = [read(source, f"lm{number}") for number, source in enumerate(sources, 1)]
+    first = next((source for source in sources if source.name == "text"), None)
+    texts = [
+        read(source, f"lm{number}", source is first)
+        for number, source in enumerate(sources, 1)
+    ]
     count = 0
     with atomic_file(target) as file:
         for line in chain(*texts, numbered(more, "lm")):
@@ -38,11 +43,13 @@ def join_texts(sources: Sequence[Path], more: Iterable[str], target: Path) -> No
     say(f"  {count} sentences")
 
 
-def read(path: Path, name: str) -> Iterator[str]:
-    """The lines of a file with ids, which begin with `name` where it has none."""
+def read(path: Path, name: str, own: bool) -> Iterator[str]:
+    """The lines of a file with ids, which begin with `name` but for its `own`."""
     with open_text(path) as lines:
         if path.name == "text":
-            yield from (f"{line.rstrip()}\n" for line in lines if len(line.split()) > 1)
+            prefix = "" if own else f"{name}-"
+            full = (line.strip() for line in lines if len(line.split()) > 1)
+            yield from (f"{prefix}{line}\n" for line in full)
         else:
             yield from numbered(lines, name)
 

@@ -131,7 +131,7 @@ def pack_model(given: Options, names: Layout) -> Iterator[Step]:
         [target],
         [*models.values(), *files],
         {**card.search(given), **given.some("lang", "model_license")},
-        check=partial(decoding.check_statistics, names.exp / "config.yaml"),
+        check=partial(decoding.check_models, given, names),
     )
 
 

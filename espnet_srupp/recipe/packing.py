@@ -6,7 +6,6 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import yaml
 from espnet2.main_funcs.pack_funcs import find_path_and_change_it_recursive, pack
@@ -57,7 +56,7 @@ def pack_model(
     """
     inside = names_inside([*models.values(), *files])
     configs = {k: v for k, v in models.items() if k.endswith("_config")}
-    with TemporaryDirectory(dir=path.parent, prefix=".packing_") as folder:
+    with folder_beside(path) as folder:
         for source, name in inside.items():
             target = Path(folder, name)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -77,6 +76,18 @@ def pack_model(
         with zipfile.ZipFile(packed, "a") as archive:
             archive.writestr(card.NAME, text)
         os.replace(packed, path)
+
+
+@contextmanager
+def folder_beside(path: Path) -> Iterator[Path]:
+    """A folder for the parts of a file; none is left, even of a run that was killed."""
+    folder = path.with_name(f".{path.name}.parts")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 def names_inside(paths: Sequence[Path]) -> dict[Path, str]:
@@ -106,7 +117,7 @@ def rename_in(config: Path, names: Mapping[Path, str]) -> None:
 
 
 @contextmanager
-def current_folder(folder: str) -> Iterator[None]:
+def current_folder(folder: Path) -> Iterator[None]:
     before = Path.cwd()
     os.chdir(folder)
     try:

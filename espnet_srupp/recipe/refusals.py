@@ -31,7 +31,7 @@ FOLDERS = (
     *("dumpdir", "expdir", "asr_exp", "asr_stats_dir", "asr_tag"),
     *("lm_exp", "lm_stats_dir", "lm_tag", "inference_tag"),
 )
-MISREAD = re.compile(r"^-|,|: | #")
+MISREAD = re.compile(r"""^[-\[{*&%!|>"'#`@]|,|: | #""")
 
 
 def check(options: Options) -> None:
@@ -66,7 +66,8 @@ def check(options: Options) -> None:
         if MISREAD.search(value := getattr(options, name)):
             raise RecipeError(
                 f"--{name} {value!r}: ESPnet cannot take a name that begins with a "
-                "dash, or has a comma, ': ' or ' #' in it: choose another"
+                f"dash or a sign of YAML's, or has a comma, ': ' or ' #' in it: choose "
+                "another"
             )
     check_models(options)
 

@@ -121,7 +121,8 @@ def difference(old: dict, new: dict) -> str:
     before, after = old.get("options", {}), new["options"]
     for name in sorted(before.keys() | after.keys()):
         was, now = before.get(name), after.get(name)
-        if was != now:
+        # what has passed as strict is the same without
+        if was != now and not (name == "strict" and now is None):
             changes.append(f"{name} was {was or 'not set'}, is {now or 'not set'}")
     before, after = old.get("inputs", {}), new["inputs"]
     if list(before.values()) != list(after.values()):
