@@ -61,6 +61,26 @@ def test_without_agreement_the_middle_divides():
     assert text(joined(before, after, 1.0, 2.5)) == "A B C D X Y Z"
 
 
+def test_a_word_on_the_middle_is_there_once():
+    before, after = [Word("C", 1.5, 2.0)], [Word("X", 1.5, 2.0)]
+    assert text(joined(before, after, 1.0, 2.5)) == "X"
+
+
+@pytest.mark.parametrize(
+    ("start", "before", "after", "expected"),
+    [
+        pytest.param(1.7, "A B C D E", "A V W X Y", "A B C D Y", id="before"),
+        pytest.param(3.2, "A B C D E", "V W X Y E", "A W X Y E", id="after"),
+    ],
+)
+def test_agreement_outside_of_the_overlap_does_not_count(
+    start, before, after, expected
+):
+    # the overlap is 2 s to 5 s; A of the one and E of the other lie beyond
+    made = joined(words(before, start), words(after, start), 2.0, 5.0)
+    assert text(made) == expected
+
+
 @pytest.mark.parametrize(
     ("before", "after"), [("", "A B"), ("A B", ""), ("", ""), ("A B", "C D")]
 )
@@ -73,6 +93,13 @@ def test_agreement_needs_the_same_word_at_about_the_same_time():
     assert list(agreed(words("A B C"), words("A X C"))) == [(0, 0), (2, 2)]
     assert list(agreed(words("A B C"), words("A B C", shift=0.22))) == []
     assert list(agreed(words("A A A"), words("A A", 0.5))) == [(1, 0), (2, 1)]
+
+
+def test_a_word_agrees_with_the_nearest_of_its_kind_alone():
+    # said twice in 0.15 s; the other window has heard it once
+    twice = [Word("A", 1.0, 1.1), Word("A", 1.15, 1.25)]
+    assert list(agreed(twice, [Word("A", 1.1, 1.2)])) == [(1, 0)]
+    assert list(agreed([Word("A", 1.1, 1.2)], twice)) == [(0, 1)]
 
 
 def test_nearest():
