@@ -218,7 +218,26 @@ def test_attend_on_cuda_equals_softmax_in_linear_memory(size):
     torch.testing.assert_close(out[:, :, :64].float(), expected, rtol=0, atol=2e-2)
 
 
-def test_scores_beyond_float16_are_finite():
-    q = torch.full((1, 1, 3, 4), 200.0, dtype=torch.float16)
-    a = attention.attend_plainly(q, q, q, None, 0.0)
-    torch.testing.assert_close(a, q)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_scores_beyond_float16_are_finite(sign):
+    k = torch.full((1, 1, 3, 4), 200.0, dtype=torch.float16)
+    torch.testing.assert_close(attention.attend_plainly(sign * k, k, k, None, 0.0), k)
+
+
+def test_padded_keys_stay_out_where_scores_are_beyond_float16():
+    k = torch.full((1, 1, 3, 4), 200.0, dtype=torch.float16)
+    v = torch.randn(1, 1, 3, 4).half()
+    keys = torch.tensor([True, False, False])
+    a = attention.attend_plainly(-k, k, v, keys, 0.0)
+    torch.testing.assert_close(a, v[:, :, :1].expand_as(a))
+
+
+def test_an_alpha_beyond_float16_leaves_the_norm_its_signs():
+    module = SRUppAttention(8, 2)
+    module.alpha.data.fill_(6e4)
+    # the norm of two queries makes 1 and -1 of them, so that products are 1.2e5
+    module.value.weight.data = 2 * torch.eye(2)
+    x = torch.randn(1, 5, 8)
+    expected = module(x)
+    found = module.half()(x.half()).float()
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-2)

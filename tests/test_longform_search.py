@@ -16,9 +16,10 @@ def log_probs(*rows):
     return torch.tensor(rows).log()
 
 
-def random(frames, vocabulary, seed):
+def random(frames, vocabulary, seed, spread=2.0):
     generator = torch.Generator().manual_seed(seed)
-    return (2 * torch.randn(frames, vocabulary, generator=generator)).log_softmax(-1)
+    scores = spread * torch.randn(frames, vocabulary, generator=generator)
+    return scores.log_softmax(-1)
 
 
 def collapsed(path):
@@ -64,6 +65,7 @@ def test_wide_prefix_search_finds_the_most_probable_tokens(frames, vocabulary, s
 @pytest.mark.parametrize("seed", range(20))
 def test_totals_are_those_of_all_alignments(seed):
     table = random(5, 3, seed)
+    alignments = every_alignment(table)
     beams = search.Beams(BLANK, 10_000)
     for row in table.double().numpy():
         beams.advance(row, [1, 2])
@@ -71,7 +73,7 @@ def test_totals_are_those_of_all_alignments(seed):
         tokens = ()
         while prefix.parent is not None:
             tokens, prefix = (prefix.last, *tokens), prefix.parent
-        scores = [score for score, _ in every_alignment(table).get(tokens, [])]
+        scores = [score for score, _ in alignments.get(tokens, [])]
         expected = torch.tensor(scores).logsumexp(0).item() if scores else -math.inf
         assert state.total == pytest.approx(expected, abs=1e-5)
 
@@ -100,10 +102,13 @@ def kept_plainly(table, beam):
     return max(kept, key=lambda tokens: search.log_add(*kept[tokens]))
 
 
+# where tokens are nearly as probable, one that is not among the best in a frame may
+# still lead from a prefix that is kept to another
+@pytest.mark.parametrize("spread", [0.3, 2.0], ids=["unsure", "sure"])
 @pytest.mark.parametrize("beam", [1, 2, 3, 8])
 @pytest.mark.parametrize("seed", range(5))
-def test_nothing_is_pruned_but_to_the_beam(beam, seed):
-    table = random(60, 12, seed)
+def test_nothing_is_pruned_but_to_the_beam(beam, seed, spread):
+    table = random(60, 12, seed, spread)
     assert ids(search.prefix([table], BLANK, beam)) == kept_plainly(table, beam)
 
 
