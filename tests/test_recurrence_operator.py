@@ -1,0 +1,149 @@
+"""The operator keeps torch's contract, and bad arguments are named."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from test_recurrence import make, project, run
+from torch.autograd import forward_ad
+
+from espnet_srupp.recurrence import operator, recurrence
+from espnet_srupp.recurrence.operator import recurrence_forward
+
+
+def test_inference_saves_no_state(monkeypatch):
+    saved = []
+
+    def forward(*args):
+        saved.append(recurrence_forward(*args)[2].numel())
+        return recurrence_forward(*args)
+
+    monkeypatch.setattr(operator, "recurrence_forward", forward)
+    tensors, lengths = make(8, 2, 4)
+    recurrence(*tensors.values(), lengths)
+    with torch.no_grad():
+        recurrence(*tensors.values(), lengths)
+    recurrence(*(t.detach() for t in tensors.values()), lengths)
+    assert saved == [8 * 2 * 4, 0, 0]
+
+
+def test_the_operator_keeps_torchs_contract():
+    # the state saved for the backward pass is not defined at padded frames
+    for lengths, save_c in (([6, 6, 6], True), ([6, 0, 2], False)):
+        tensors, lengths = make(6, 3, 4, lengths)
+        values = [t.detach().requires_grad_(save_c) for t in tensors.values()]
+        args = (*values, lengths, None, True, save_c)
+        torch.library.opcheck(recurrence_forward, args)
+        strided = [t.detach().mT.contiguous().mT for t in values[:2]]
+        torch.library.opcheck(
+            recurrence_forward, (*strided, *args[2:]), test_utils="test_faketensor"
+        )
+
+
+def test_compiled_without_a_graph_break():
+    tensors, lengths = make(12, 2, 8, [12, 7])
+    compiled = torch.compile(
+        lambda *values: recurrence(*values, lengths, bidirectional=True)[0],
+        fullgraph=True,
+        backend="aot_eager",
+    )
+    expected = run(tensors, lengths, bidirectional=True)
+    h = compiled(*tensors.values())
+    torch.testing.assert_close(h, expected["h"])
+    h.sum().backward()
+    assert all(t.grad.isfinite().all() for t in tensors.values())
+
+
+def test_exported_as_one_node():
+    class Module(torch.nn.Module):
+        def forward(self, u, x, v, b, c0):
+            return recurrence(u, x, v, b, c0)
+
+    tensors, _ = make(12, 2, 8)
+    values = tuple(t.detach() for t in tensors.values())
+    program = torch.export.export(Module(), values)
+    targets = [str(node.target) for node in program.graph.nodes]
+    assert sum("espnet_srupp.recurrence_forward" in target for target in targets) == 1
+    torch.testing.assert_close(program.module()(*values), recurrence(*values))
+
+
+def by_jvp(function, primals, tangents):
+    return torch.func.jvp(function, tuple(primals), tuple(tangents))[1]
+
+
+def by_dual_level(function, primals, tangents):
+    with forward_ad.dual_level():
+        pairs = zip(primals, tangents, strict=True)
+        made = function(*(forward_ad.make_dual(*pair) for pair in pairs))
+        return forward_ad.unpack_dual(made).tangent
+
+
+@pytest.mark.parametrize("forward_mode", [by_jvp, by_dual_level])
+def test_forward_mode_is_of_the_reference_alone(forward_mode):
+    tensors = [t.detach() for t in make(4, 2, 6)[0].values()]
+    tangents = [torch.randn_like(t) for t in tensors]
+    with pytest.raises(NotImplementedError, match='pass backend="reference"'):
+        forward_mode(lambda *given: recurrence(*given)[0], tensors, tangents)
+    found = forward_mode(
+        lambda *given: recurrence(*given, backend="reference")[0], tensors, tangents
+    )
+    assert found.abs().min() > 0
+
+
+def test_checkpointed_gradients_are_bit_equal():
+    tensors, lengths = make(12, 2, 8, [12, 7])
+    expected = run(tensors, lengths)
+    h, c_last = torch.utils.checkpoint.checkpoint(
+        recurrence, *tensors.values(), lengths, use_reentrant=False
+    )
+    grads = torch.autograd.grad(project(h, c_last), list(tensors.values()))
+    for name, grad in zip(tensors, grads, strict=True):
+        assert torch.equal(grad, expected[f"d{name}"])
+
+
+def bad(**changes):
+    tensors, _ = make(4, 2, 6)
+    return {k: t.detach() for k, t in tensors.items()} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"u": torch.zeros(4, 2, 6)}, r"u is \(4, 2, 6\), expected \(T, B, 3, D\)"),
+        ({"x": torch.zeros(4, 2, 5)}, r"x is \(4, 2, 5\), expected \(4, 2, 6\)"),
+        ({"v": torch.zeros(3, 6)}, r"v is \(3, 6\), expected \(2, 6\)"),
+        ({"x": torch.zeros(4, 2, 6)}, "x is torch.float32, u torch.float64"),
+        ({"u": torch.zeros(4, 2, 3, 6).int()}, "u is torch.int32, expected one of"),
+        ({"lengths": torch.zeros(3).long()}, r"lengths is \(3,\), expected \(2,\)"),
+        ({"lengths": torch.zeros(2)}, "lengths is torch.float32, expected int64"),
+        ({"lengths": torch.tensor([5, 1])}, r"lengths are \[5, 1\], expected 0 to T"),
+        ({"lengths": torch.tensor([-1, 1])}, r"lengths are \[-1, 1\]"),
+        ({"backend": "gpu"}, "backend 'gpu' is not one of"),
+    ],
+)
+def test_bad_arguments_are_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        recurrence(**bad(**changes))
+
+
+def test_bidirectional_needs_an_even_number_of_channels():
+    tensors, _ = make(4, 2, 5)
+    with pytest.raises(ValueError, match="D is 5, expected an even number"):
+        recurrence(*tensors.values(), bidirectional=True)
+
+
+def test_a_device_without_a_kernel_is_an_error_not_a_slow_path():
+    values = [torch.zeros(s, device="meta") for s in [(2, 1, 3, 4), (2, 1, 4)]]
+    values += [torch.zeros(2, 4, device="meta")] * 2
+    with pytest.raises(ValueError, match="no kernel for tensors on 'meta'"):
+        recurrence(*values)
+
+
+def test_importing_needs_torch_alone():
+    code = (
+        "import sys, espnet_srupp.recurrence\n"
+        "heavy = {'numba', 'cupy', 'espnet', 'espnet2'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
