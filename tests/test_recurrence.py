@@ -10,7 +10,6 @@ import torch
 
 from espnet_srupp.recurrence import recurrence
 
-GRADIENTS = ("u", "x", "v", "b", "c0")
 TOLERANCE = {
     torch.float64: 1e-10,
     torch.float32: 1e-5,

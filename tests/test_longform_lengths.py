@@ -1,0 +1,52 @@
+"""Lengths come from headers, segments or stage 3, and bad ones are named."""
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_srupp.longform import lengths
+from espnet_srupp.recipe.datadir import DataDir
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.table import write_table
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """Two recordings, of 1.5 s at 1000 Hz and of 2 s at 2000 Hz."""
+    paths = {}
+    for name, samples, rate in (("a", 1500, 1000), ("b", 4000, 2000)):
+        paths[name] = str(tmp_path / f"{name}.wav")
+        soundfile.write(paths[name], np.zeros(samples), rate)
+    return DataDir(paths, dict.fromkeys(paths, "X"), dict.fromkeys(paths, "s"))
+
+
+def test_lengths_come_from_headers(recorded, tmp_path):
+    assert lengths.seconds(recorded, tmp_path) == {"a": 1.5, "b": 2}
+
+
+def test_lengths_come_from_segments(recorded, tmp_path):
+    segments = {"u": ("a", 0.25, 1.5), "v": ("b", 0.0, 0.5)}
+    data = DataDir(recorded.wav, {"u": "X", "v": "Y"}, {"u": "s", "v": "s"}, segments)
+    assert lengths.seconds(data, tmp_path) == {"u": 1.25, "v": 0.5}
+
+
+def test_lengths_come_from_stage_3_at_the_rate_of_the_audio(recorded, tmp_path):
+    write_table({"a": 3000, "b": 500}, tmp_path / "utt2num_samples")
+    assert lengths.seconds(recorded, tmp_path) == {"a": 3, "b": 0.5}
+    assert lengths.seconds(recorded, tmp_path, 500) == {"a": 6, "b": 1}
+
+
+def test_lengths_that_stage_3_does_not_tell_are_named(recorded, tmp_path):
+    write_table({"a": 3000}, tmp_path / "utt2num_samples")
+    with pytest.raises(RecipeError, match="does not tell the samples of b"):
+        lengths.seconds(recorded, tmp_path)
+
+
+def test_many_problems_are_not_all_listed(tmp_path):
+    names = [f"u{n:02}" for n in range(12)]
+    wav = {name: str(tmp_path / f"{name}.wav") for name in names}
+    data = DataDir(wav, dict.fromkeys(names, "X"), dict.fromkeys(names, "s"))
+    with pytest.raises(RecipeError) as caught:
+        lengths.spans(data)
+    assert len(caught.value.args) == 11
+    assert caught.value.args[-1] == "and 2 more like these"
