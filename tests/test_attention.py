@@ -198,6 +198,15 @@ def test_fresh_projection_has_unit_deviation(scale):
     torch.testing.assert_close(u.std(dim=(0, 1, 3)), torch.ones(3), rtol=0, atol=0.1)
 
 
+def test_it_has_the_matrices_of_the_papers_and_no_biases():
+    projection = {"query.weight", "norm.weight", "norm.bias", "output.weight"}
+    attention = projection | {"key.weight", "value.weight", "alpha"}
+    norm = {"query_norm.weight", "query_norm.bias"}
+    assert SRUppAttention(8, 4, attention=False).state_dict().keys() == projection
+    assert SRUppAttention(8, 4, query_norm=False).state_dict().keys() == attention
+    assert SRUppAttention(8, 4).state_dict().keys() == attention | norm
+
+
 def test_heads_that_do_not_divide_the_size_are_refused():
     with pytest.raises(ValueError, match="not a multiple"):
         SRUppAttention(10, 8, attention_heads=3)
@@ -216,6 +225,13 @@ def test_attend_on_cuda_equals_softmax_in_linear_memory(size):
     assert torch.cuda.max_memory_allocated() < T * T * 2
     expected = softmax_attention(q[:, :, :64], k, v, keys)
     torch.testing.assert_close(out[:, :, :64].float(), expected, rtol=0, atol=2e-2)
+
+
+def test_float32_tells_scores_beyond_float16_apart():
+    q, k = torch.full((1, 1, 1, 1), 1e3), torch.tensor([70.0, 80.0]).view(1, 1, 2, 1)
+    torch.testing.assert_close(
+        attention.attend_plainly(q, k, k, None, 0.0), k[:, :, 1:]
+    )
 
 
 @pytest.mark.parametrize("sign", [1, -1])

@@ -148,3 +148,10 @@ def test_every_norm_is_restored_as_a_model_is_initialised():
         norm.weight.data.fill_(0.5)
     encoder.espnet_initialization_fn()
     assert all((norm.weight == 1).all() for norm in norms)
+
+
+def test_conditioning_needs_an_intermediate_output():
+    encoder, _ = build(interctc_use_conditioning=True)
+    assert not encoder.interctc_use_conditioning
+    plain, _ = build()
+    assert encoder.state_dict().keys() == plain.state_dict().keys()

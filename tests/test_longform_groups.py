@@ -99,6 +99,15 @@ def test_segments_tell_group_and_order():
     assert found(data) == {"talk": ("talk", ["b", "a"]), "other": ("other", ["c"])}
 
 
+def test_a_pattern_comes_before_segments():
+    data = segmented(SEGMENTS, {"a": "talk", "b": "talk", "c": "other"})
+    assert found(data, "([abc])") == {
+        "talk-a": ("talk", ["a"]),
+        "talk-b": ("talk", ["b"]),
+        "other-c": ("other", ["c"]),
+    }
+
+
 def test_two_speakers_of_a_recording_are_apart_unless_it_is_whole():
     data = segmented(SEGMENTS, {"a": "ann", "b": "bob", "c": "bob"})
     assert found(data) == {

@@ -61,6 +61,12 @@ def test_without_agreement_the_middle_divides():
     assert text(joined(before, after, 1.0, 2.5)) == "A B C D X Y Z"
 
 
+def test_the_agreement_nearest_to_the_middle_divides():
+    # they agree on A, D and E; the middle is that of D
+    before, after = words("A B X D E"), words("A Y C D E")
+    assert text(joined(before, after, 0.0, 3.3)) == "A B X D E"
+
+
 def test_a_word_on_the_middle_is_there_once():
     before, after = [Word("C", 1.5, 2.0)], [Word("X", 1.5, 2.0)]
     assert text(joined(before, after, 1.0, 2.5)) == "X"
@@ -105,6 +111,7 @@ def test_a_word_agrees_with_the_nearest_of_its_kind_alone():
 def test_nearest():
     times = [1.0, 2.0, 2.0, 4.0]
     assert [nearest(t, times) for t in (0, 1.4, 1.6, 3.5, 9)] == [0, 0, 1, 3, 3]
+    assert nearest(0, [1.0]) == 0
 
 
 def certain(path, vocabulary=4):
@@ -120,6 +127,10 @@ def test_tokens_are_aligned_to_where_ctc_has_them():
         Token(2, 3, 5),
         Token(2, 6, 7),
     ]
+
+
+def test_tokens_that_fill_all_frames_are_aligned():
+    assert aligned(certain([1, 0, 1]), [1, 1], 0) == [Token(1, 0, 1), Token(1, 2, 3)]
 
 
 @pytest.mark.parametrize("ids", [[1, 2, 3], [1, 1], [1, 2, 2]])

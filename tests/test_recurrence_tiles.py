@@ -145,7 +145,10 @@ def test_a_replaced_projection_is_run_itself(layer):
     assert not adapted.allclose(plain)
 
 
-def test_who_traces_gets_the_operator(monkeypatch):
+@pytest.mark.parametrize(
+    ("module", "told"), [(torch.jit, "is_tracing"), (torch.compiler, "is_compiling")]
+)
+def test_who_traces_gets_the_operator(monkeypatch, module, told):
     class Traced(torch.Tensor):
         pass
 
@@ -153,7 +156,7 @@ def test_who_traces_gets_the_operator(monkeypatch):
     with torch.no_grad():
         assert tiles.serves(x)
         assert not tiles.serves(x.as_subclass(Traced))
-        monkeypatch.setattr(torch.jit, "is_tracing", lambda: True)
+        monkeypatch.setattr(module, told, lambda: True)
         assert not tiles.serves(x)
 
 
