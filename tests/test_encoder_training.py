@@ -155,3 +155,21 @@ def test_conditioning_needs_an_intermediate_output():
     assert not encoder.interctc_use_conditioning
     plain, _ = build()
     assert encoder.state_dict().keys() == plain.state_dict().keys()
+
+
+def test_inference_has_the_frames_of_training_and_repeats_the_last():
+    encoder, _ = build(dropout_rate=0.0)
+    batch = torch.randn(2, 60, 20), torch.tensor([60, 40])
+    with torch.no_grad():
+        trained, olens, _ = encoder.train()(*batch)
+        found, _, _ = encoder.eval()(*batch)
+    for row, n in enumerate(olens.tolist()):
+        torch.testing.assert_close(found[row, :n], trained[row, :n])
+        assert (found[row, n:] == found[row, n - 1]).all()
+
+
+def test_every_layer_gets_each_dropout_rate():
+    encoder, _ = build(dropout_rate=0.3, attention_dropout_rate=0.2)
+    for layer in encoder.encoders:
+        assert layer.dropout_rate == layer.attention.dropout.p == 0.3
+        assert layer.attention.attention_dropout_rate == 0.2

@@ -91,12 +91,6 @@ def test_state_dropout_is_one_mask_for_all_frames():
     assert not (layer.eval()(x) == 0).any()
 
 
-def test_gates_and_alpha_are_marked_to_do_without_weight_decay():
-    parameters = srupp_layer().named_parameters()
-    marked = {name for name, p in parameters if getattr(p, "_no_weight_decay", False)}
-    assert marked == {"v", "b", "attention.alpha"}
-
-
 @pytest.mark.parametrize("which", ["projection", "state", "attention"])
 def test_each_dropout_acts_in_training_only(which):
     layer = srupp_layer(attention_dropout_rate=0.5 * (which == "attention"))
