@@ -63,8 +63,10 @@ def test_tiles_do_not_show(options, tile):
         torch.testing.assert_close(made, expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("samples", [0, 1, 32])
-@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize(
+    ("samples", "center"),
+    [(0, True), (1, True), (32, True), (0, False), (1, False), (63, False)],
+)
 def test_too_few_samples_for_the_stft_make_no_frames(samples, center):
     module = frontend(n_fft=64, hop_length=20, center=center)
     assert tiled(module, None, [noise(samples)], 8).shape == (0, 8)
