@@ -3,8 +3,15 @@
 import pytest
 import torch
 
-from espnet_srupp.longform.windows import agreed, aligned, joined, nearest, spans
-from espnet_srupp.longform.words import Token, Word
+from espnet_srupp.longform.windows import (
+    Joint,
+    agreed,
+    aligned,
+    joined,
+    nearest,
+    spans,
+)
+from espnet_srupp.longform.words import Clock, Spelling, Token, Word
 
 
 def words(text, start=0.0, shift=0.0):
@@ -26,6 +33,29 @@ def test_windows_cover_all_and_overlap_enough(frames, overlap):
     pairs = list(zip(found, found[1:], strict=False))
     assert all(before[1] - after[0] >= overlap for before, after in pairs)
     assert len(found) == 1 if frames <= 100 else len(found) > 1
+
+
+class Silent:
+    """A recogniser that notes which frames it encodes, and makes none of them."""
+
+    frame = 0.01
+    spelling = Spelling("char", ["<blank>"])
+
+    def __init__(self):
+        self.heard = []
+
+    def encode(self, xs):
+        self.heard.append((int(xs[0]), int(xs[-1]) + 1))
+        return xs[:0], Clock(0.0, self.frame)
+
+
+def test_window_and_overlap_are_given_in_seconds():
+    recogniser, shares = Silent(), []
+    decoder = Joint(recogniser, None, window=2.0, overlap=0.5)
+    # without frames there is nothing to search
+    assert decoder.words(torch.arange(600), 6.0, shares.append) == []
+    assert recogniser.heard == list(spans(600, 200, 50))
+    assert shares == [end / 600 for _, end in recogniser.heard]
 
 
 @pytest.mark.parametrize("shift", [-0.15, 0.0, 0.04, 0.15])
