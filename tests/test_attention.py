@@ -248,6 +248,15 @@ def test_padded_keys_stay_out_where_scores_are_beyond_float16():
     torch.testing.assert_close(a, v[:, :, :1].expand_as(a))
 
 
+def test_float16_holds_what_a_large_alpha_makes():
+    module = SRUppAttention(8, 4)
+    module.alpha.data.fill_(1e3)
+    x = torch.randn(9, 2, 8)
+    expected = module(x)
+    found = module.half()(x.half()).float()
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.1)
+
+
 def test_an_alpha_beyond_float16_leaves_the_norm_its_signs():
     module = SRUppAttention(8, 2)
     module.alpha.data.fill_(6e4)
