@@ -111,8 +111,17 @@ def bad(**changes):
     ("changes", "message"),
     [
         ({"u": torch.zeros(4, 2, 6)}, r"u is \(4, 2, 6\), expected \(T, B, 3, D\)"),
+        ({"u": torch.zeros(4, 2, 2, 6)}, r"u is \(4, 2, 2, 6\), expected \(T, B, 3"),
         ({"x": torch.zeros(4, 2, 5)}, r"x is \(4, 2, 5\), expected \(4, 2, 6\)"),
         ({"v": torch.zeros(3, 6)}, r"v is \(3, 6\), expected \(2, 6\)"),
+        ({"b": torch.zeros(3, 6)}, r"b is \(3, 6\), expected \(2, 6\)"),
+        ({"c0": torch.zeros(3, 6)}, r"c0 is \(3, 6\), expected \(2, 6\)"),
+        ({"mask_c": torch.zeros(2, 5)}, r"mask_c is \(2, 5\), expected \(2, 6\)"),
+        (
+            {"x": torch.zeros(4, 2, 6).to_sparse()},
+            "x is torch.sparse_coo, expected a d",
+        ),
+        ({"v": torch.zeros(2, 6, device="meta")}, "v is on meta, u on cpu; move them"),
         ({"x": torch.zeros(4, 2, 6)}, "x is torch.float32, u torch.float64"),
         ({"u": torch.zeros(4, 2, 3, 6).int()}, "u is torch.int32, expected one of"),
         ({"lengths": torch.zeros(3).long()}, r"lengths is \(3,\), expected \(2,\)"),
