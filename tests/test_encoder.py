@@ -246,6 +246,9 @@ def test_intermediate_outputs_do_not_disturb_the_last_one():
     (found, outs), _, _ = other.eval()(*batch)
     torch.testing.assert_close(found, expected)
     assert [i for i, _ in outs] == [1, 2]
+    # they come before the outputs of all layers, where both are asked for
+    (_, outs), _, _ = other(*batch, return_all_hs=True)
+    assert [i for i, _ in outs] == [1, 2]
 
 
 def test_conditioning_reaches_the_output():
