@@ -40,8 +40,9 @@ RESULTS = f"{EXP}/inference_beam_size2_maxlenratio-6_asr_model_valid.acc.ave"
         "dump/raw/train_sp/text",
         "dump/raw/test/feats_type",
         "data/token_list/bpe_unigram15/tokens.txt",
-        "exp/asr_stats_raw_bpe15_sp/train/feats_stats.npz",
-        "exp/asr_stats_raw_bpe15_sp/valid/text_shape.bpe",
+        # its features are not the common ones
+        "exp/asr_stats_raw_bpe15_sp_????????/train/feats_stats.npz",
+        "exp/asr_stats_raw_bpe15_sp_????????/valid/text_shape.bpe",
         f"{EXP}/config.yaml",
         f"{EXP}/train.log",
         f"{EXP}/valid.acc.ave.pth",
@@ -56,7 +57,8 @@ RESULTS = f"{EXP}/inference_beam_size2_maxlenratio-6_asr_model_valid.acc.ave"
 )
 def test_everything_is_where_asr_sh_puts_it(finished, path):
     recipe, _ = finished
-    assert (recipe / path).stat().st_size > 0
+    (found,) = recipe.glob(path)
+    assert found.stat().st_size > 0
 
 
 def test_progress_and_table_are_printed(finished):
