@@ -22,7 +22,13 @@ def recipe(tmp_path, monkeypatch):
     names = layout(given)
     for path, content in {
         names.exp / "config.yaml": yaml.safe_dump(
-            {"encoder": "srupp", "bpemodel": str(names.bpemodel)}
+            {
+                "encoder": "srupp",
+                "bpemodel": str(names.bpemodel),
+                "normalize_conf": {
+                    "stats_file": f"{names.stats}/train/feats_stats.npz"
+                },
+            }
         ),
         names.exp / "valid.acc.ave.pth": "model",
         names.exp / "RESULTS.md": "# RESULTS",
@@ -89,6 +95,16 @@ def test_results_and_pictures_go_in(recipe):
         name.rpartition("/")[2] for name in zipfile.ZipFile(pack(*recipe)).namelist()
     }
     assert {"RESULTS.md", "attention.png", "feats_stats.npz", "bpe.model"} <= names
+
+
+def test_statistics_of_the_training_go_in_whatever_the_command_says(recipe, tmp_path):
+    given, names = recipe
+    other = layout(replace(given, asr_args="--frontend_conf hop_length=80"))
+    assert other.stats != names.stats
+    found = unpack(pack(given, other), tmp_path / "out")
+    trained = yaml.safe_load(Path(found["asr_train_config"]).read_text())
+    stats = Path(trained["normalize_conf"]["stats_file"])
+    assert tmp_path / "out" in stats.parents and stats.read_text() == "npz"
 
 
 def test_card_lies_where_the_hub_looks_for_it(recipe, tmp_path):

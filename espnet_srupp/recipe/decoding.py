@@ -87,9 +87,16 @@ def check_models(options: Options, names: Layout) -> None:
         )
 
 
+def statistics(path: Path) -> Path | None:
+    """The statistics that a configuration says its model was trained with."""
+    settings = config.read(str(path)) if path.is_file() else {}
+    stats = settings.get("normalize_conf.stats_file")
+    return Path(stats) if stats else None
+
+
 def check_statistics(path: Path) -> None:
-    stats = config.read(str(path)).get("normalize_conf.stats_file")
-    if stats and not Path(stats).is_file():
+    stats = statistics(path)
+    if stats is not None and not stats.is_file():
         raise RecipeError(
             f"{path} names {stats}, which is not there: write there where that file "
             "is now (normalize_conf, stats_file)"

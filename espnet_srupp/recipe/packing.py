@@ -36,8 +36,9 @@ def models(options: Options, names: Layout) -> dict[str, Path]:
 def extras(options: Options, names: Layout) -> list[Path]:
     """What goes in beside config and model."""
     files = [names.exp / "RESULTS.md", *sorted((names.exp / "images").glob("*.png"))]
-    if options.feats_normalize == "global_mvn":
-        files.append(names.stats / "train" / "feats_stats.npz")
+    stats = decoding.statistics(names.exp / "config.yaml")
+    if stats is not None and stats.is_file():
+        files.append(stats)
     if options.use_lm:
         files.append(names.lm_exp / "perplexity_test" / "ppl")
     return files + [names.bpemodel] * bool(names.bpemodel)
@@ -55,21 +56,21 @@ def pack_model(
         path: the zip file to make.
     """
     inside = names_inside([*models.values(), *files])
-    configs = {k: v for k, v in models.items() if k.endswith("_config")}
+    yamls = {k: v for k, v in models.items() if k.endswith("_config")}
     with folder_beside(path) as folder:
         for source, name in inside.items():
             target = Path(folder, name)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
-        for config in configs.values():
-            rename_in(Path(folder, inside[config]), inside)
+        for path_of_yaml in yamls.values():
+            rename_in(Path(folder, inside[path_of_yaml]), inside)
         # the suffix tells ESPnet the kind of archive
         packed = Path(folder, "packed.zip").absolute()
         with open(path.with_suffix(".log"), "w") as log, redirect_stdout(log):
             with current_folder(folder):
                 pack(
-                    files={k: inside[v] for k, v in models.items() if k not in configs},
-                    yaml_files={k: inside[v] for k, v in configs.items()},
+                    files={k: inside[v] for k, v in models.items() if k not in yamls},
+                    yaml_files={k: inside[v] for k, v in yamls.items()},
                     option=[inside[file] for file in files],
                     outpath=packed,
                 )
