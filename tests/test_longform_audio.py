@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 from data.small_recordings import (
+    RATE,
     audio,
     in_this_process,
     join,
@@ -14,6 +15,7 @@ from data.small_recordings import (
     save,
     write_chapters,
 )
+from test_recipe_audio import flac_of
 
 from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
@@ -92,6 +94,15 @@ def two_missing(folder, data):
     Path(data.wav["1-20-0003"]).write_text("not audio")
 
 
+def of_unknown_length(folder, data):
+    flac_of(0, RATE)(Path(data.wav["1-20-0001"]))
+
+
+def of_days(folder, data):
+    """By its header alone: zeros for it would fill the memory."""
+    flac_of(1 << 35, RATE)(Path(data.wav["1-20-0000"]))
+
+
 @pytest.mark.parametrize(
     ("change", "sentences", "left"),
     [
@@ -120,8 +131,24 @@ def two_missing(folder, data):
             ["none.flac (utterance 1-20-0000) is missing", "is corrupt"],
             ALL - {"1-20-0000", "1-20-0003"},
         ),
+        (
+            of_unknown_length,
+            ["0001.flac (utterance 1-20-0001) does not say how long it is: encode it"],
+            ALL - {"1-20-0001"},
+        ),
+        (
+            of_days,
+            [
+                "0001 is not made, and 1-20-0000, 1-20-0001, 1-20-0002 are left out",
+                "0000.flac (utterance 1-20-0000) is",
+            ],
+            {"1-20-0003", "1-21-0004"},
+        ),
     ],
-    ids=["rates", "sample-formats", "stereo-and-truncated", "truncated-wav", "missing"],
+    ids=[
+        *("rates", "sample-formats", "stereo-and-truncated", "truncated-wav"),
+        *("missing", "unknown-length", "days"),
+    ],
 )
 def test_bad_audio_is_named_and_the_rest_joined(
     chapters, capsys, change, sentences, left

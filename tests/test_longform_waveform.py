@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
+from test_recipe_audio import flac_of
 
 from espnet_srupp.longform import waveform
 from espnet_srupp.longform.sources import Source
@@ -83,6 +84,11 @@ def damaged_flac(path):
     path.write_bytes(content)
 
 
+def piped_flac(path):
+    flac_of(0)(path.with_suffix(".flac"))
+    path.with_suffix(".flac").rename(path)
+
+
 def truncated_wav(path):
     save(path.with_suffix(".wav"), noise(50_000))
     path.write_bytes(path.with_suffix(".wav").read_bytes()[:50_000])
@@ -98,6 +104,7 @@ DAMAGES = {
     "truncated FLAC": (truncated_flac, "truncated|corrupt"),
     "damaged FLAC": (damaged_flac, "truncated|corrupt"),
     "truncated WAV": (truncated_wav, "truncated"),
+    "FLAC from a pipe": (piped_flac, "does not say how long it is: encode it again"),
     "missing": (lambda path: None, "missing"),
     "empty file": (lambda path: path.write_bytes(b""), "corrupt or no sound file"),
     "text": (lambda path: path.write_text("hello" * 99), "corrupt or no sound file"),

@@ -159,11 +159,11 @@ def corrupt_flac(path):
     path.write_bytes(data)
 
 
-def flac_of(length):
+def flac_of(length, rate=FS):
     """Writes a FLAC file of a second, whose header tells another number of samples."""
 
     def write(path):
-        soundfile.write(path, tone(1), FS)
+        soundfile.write(path, tone(1, rate=rate), rate)
         data = bytearray(path.read_bytes())
         # the last 36 bits of these 8 bytes
         fields = int.from_bytes(data[18:26], "big") >> 36 << 36

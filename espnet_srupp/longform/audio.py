@@ -112,6 +112,7 @@ def write(job: Job) -> list[str]:
                 samples = load(span.path, span.recording, form.dtype)
             except RecipeError as error:
                 problems.append(str(error))
+            if problems:
                 continue
             file.write(np.zeros(start - position, form.dtype))
             file.write(samples[span.begin : span.end])

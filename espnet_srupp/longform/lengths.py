@@ -1,6 +1,6 @@
 """How long utterances are, and where they lie in their audio files."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import soundfile
@@ -40,24 +40,24 @@ def spans(data: DataDir, problems: list[str] | None = None) -> dict[str, Span]:
 
     Args:
         data: a data directory.
-        problems: takes a sentence for each file that is missing or corrupt and each
-            segment without a sample or beyond the end, whose utterances are left out
-            then; without it these are raised.
+        problems: takes a sentence for each file that is missing, corrupt, truncated or
+            of unknown length and each segment without a sample or beyond the end, whose
+            utterances are left out then; without it these are raised.
 
     Raises:
         RecipeError: without `problems`.
     """
     found: dict[str, Span] = {}
     told: list[str] = []
-    infos = headers(data, told)
+    files = headers(data, told)
     for utterance in data.text:
         recording, start, end = utterance, 0.0, None
         if data.segments is not None:
             recording, start, end = data.segments[utterance]
-        if recording not in infos:
+        if recording not in files:
             continue
-        info, path = infos[recording], data.wav[recording]
-        rate, last = info.samplerate, info.frames
+        file = files[recording]
+        path, rate, last = file.path, file.rate, file.end
         # seconds may be so many that their samples are no integer
         stop = last if end is None else round(min(end * rate, last + 1))
         if stop > last:
@@ -72,7 +72,7 @@ def spans(data: DataDir, problems: list[str] | None = None) -> dict[str, Span]:
                 f"{path} has no sample of {utterance}: correct or remove {utterance}"
             )
             continue
-        found[utterance] = Span(recording, path, begin, stop, rate, info.subtype)
+        found[utterance] = replace(file, begin=begin, end=stop)
     if told and problems is None:
         raise RecipeError(*limited(told))
     if problems is not None:
@@ -80,22 +80,25 @@ def spans(data: DataDir, problems: list[str] | None = None) -> dict[str, Span]:
     return found
 
 
-def headers(data: DataDir, problems: list[str]) -> dict:
-    """soundfile's info of every recording; adds to `problems` what has none."""
-    infos = {}
+def headers(data: DataDir, problems: list[str]) -> dict[str, Span]:
+    """All of every recording; adds to `problems` what is bad by its header."""
+    files = {}
     with Progress("audio headers", len(data.wav), "files") as progress:
         for number, (recording, path) in enumerate(data.wav.items(), 1):
             try:
-                infos[recording] = header(path, recording)
+                files[recording] = header(path, recording)
             except RecipeError as error:
                 problems.append(str(error))
             progress.update(number)
-    return infos
+    return files
 
 
-def header(path: str, recording: str):
+def header(path: str, recording: str) -> Span:
+    """All of a recording."""
     try:
-        return soundfile.info(path)
+        with soundfile.SoundFile(path) as file:
+            frames = sound.frames(file, f"{path} (utterance {recording})")
+            return Span(recording, path, 0, frames, file.samplerate, file.subtype)
     except soundfile.LibsndfileError:
         # says what is wrong with it
         sound.load(path, recording)
@@ -124,7 +127,7 @@ def seconds(data: DataDir, path: Path, rate: int | None = None) -> dict[str, flo
         return {u: span.samples / span.rate for u, span in spans(data).items()}
     if rate is None:
         recording = next(iter(data.wav))
-        rate = header(data.wav[recording], recording).samplerate
+        rate = header(data.wav[recording], recording).rate
     samples = read_table(table)
     for utterance in data.text:
         if not samples.get(utterance, "").isdecimal():

@@ -9,29 +9,28 @@ import soundfile
 import soxr
 
 from espnet_srupp.longform.sources import Source
+from espnet_srupp.recipe import sound
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.sound import missing_bytes
+from espnet_srupp.recipe.sound import AGAIN
 
 BLOCK = 2**18  # samples of each channel that are read at once
-AGAIN = "fetch or make the file again, or leave it out"
 
 
 def seconds(source: Source) -> float:
     """How long it is by the header of its file.
 
     Raises:
-        RecipeError: the file is missing, of no known format, empty or shorter than it
-            says, or ends before the segment does.
+        RecipeError: the file is missing, of no known format, empty, does not say how
+            long it is or is shorter than it says, or ends before the segment does.
     """
     with opened(source) as file:
-        if missing_bytes(source.path):
-            raise RecipeError(f"{source} is truncated: {AGAIN}")
-        begin, end = limits(source, file)
-        if begin == end <= file.frames:
+        frames = sound.frames(file, str(source))
+        begin, end = limits(source, file.samplerate, frames)
+        if begin == end <= frames:
             raise RecipeError(f"{source} holds no samples: {AGAIN}")
-        if not begin < end <= file.frames:
+        if not begin < end <= frames:
             raise RecipeError(
-                f"{source.path} ends at {file.frames / file.samplerate:.3f} s, before "
+                f"{source.path} ends at {frames / file.samplerate:.3f} s, before "
                 f"the end of the segment {source.name} at {source.end} s: correct the "
                 "segments file"
             )
@@ -42,10 +41,12 @@ def blocks(source: Source, rate: int) -> Iterator[np.ndarray]:
     """Reads samples (N,), float32 in [-1, 1), channels mixed down, resampled to `rate`.
 
     Raises:
-        RecipeError: the file breaks off before its end, or samples are no numbers.
+        RecipeError: the file does not say how long it is, breaks off before its end, or
+            samples are no numbers.
     """
     with opened(source) as file:
-        begin, end = limits(source, file)
+        frames = sound.frames(file, str(source))
+        begin, end = limits(source, file.samplerate, frames)
         resampler = soxr.ResampleStream(file.samplerate, rate, 1, "float32")
         for block in mono(source, file, begin, end):
             same = file.samplerate == rate
@@ -90,13 +91,13 @@ def opened(source: Source) -> soundfile.SoundFile:
         ) from error
 
 
-def limits(source: Source, file: soundfile.SoundFile) -> tuple[int, int]:
-    """First sample and the one after the last, at the file's own rate.
+def limits(source: Source, rate: int, frames: int) -> tuple[int, int]:
+    """First sample and the one after the last, at the file's own `rate`.
 
     Both are at most one more than the file has: of many seconds they are no integers.
     """
     begin, end = (
-        round(min(seconds * file.samplerate, file.frames + 1))
+        round(min(seconds * rate, frames + 1))
         for seconds in (source.start, math.inf if source.end is None else source.end)
     )
-    return begin, file.frames if source.end is None else end
+    return begin, frames if source.end is None else end

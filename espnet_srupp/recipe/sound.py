@@ -13,6 +13,7 @@ UNKNOWN_LENGTH = 0x7FFFF000
 # what libsndfile tells of a FLAC file that was written to a pipe
 UNKNOWN_FRAMES = 1 << 62
 BLOCK = 1 << 20
+AGAIN = "fetch or make the file again, or leave it out"
 
 
 def load(path: str, key: str) -> tuple[np.ndarray, int]:
@@ -26,18 +27,13 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
         float32 samples (N,) in [-1, 1) and their rate in Hz.
 
     Raises:
-        DataError: it is missing, corrupt, truncated, empty or not mono.
+        DataError: it is missing, corrupt, truncated, of unknown length, empty or not
+            mono, or holds samples that are not numbers.
     """
     name = f"{path} (utterance {key})"
-    again = "fetch or make the file again, or remove the utterance"
     try:
         with soundfile.SoundFile(path) as file:
-            if (promised := file.frames) >= UNKNOWN_FRAMES:
-                raise DataError(
-                    f"{name} does not say how long it is: encode it again to a file, "
-                    "not to a pipe",
-                    "no length",
-                )
+            promised = frames(file, name)
             # not all at once: a damaged header may promise more than there is memory
             blocks = [np.zeros((0, file.channels), np.float32)]
             while len(block := file.read(BLOCK, "float32", always_2d=True)):
@@ -45,25 +41,45 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
             audio, rate = np.concatenate(blocks), file.samplerate
     except soundfile.LibsndfileError as error:
         if not Path(path).exists():
-            raise DataError(f"{name} is missing: {again}", "missing") from error
+            raise DataError(f"{name} is missing: {AGAIN}", "missing") from error
         raise DataError(
-            f"{name} is corrupt ({error.error_string}): {again}", "corrupt"
+            f"{name} is corrupt ({error.error_string}): {AGAIN}", "corrupt"
         ) from error
-    missing = max(missing_bytes(path), promised - len(audio))
-    if missing > 0:
-        raise DataError(f"{name} is truncated: {again}", "truncated")
+    if len(audio) < promised:
+        raise DataError(f"{name} is truncated: {AGAIN}", "truncated")
     if audio.shape[1] != 1:
         raise DataError(
             f"{name} has {audio.shape[1]} channels: keep or mix down to one of them",
             "several channels",
         )
     if not len(audio):
-        raise DataError(f"{name} holds no samples: {again}", "no samples")
+        raise DataError(f"{name} holds no samples: {AGAIN}", "no samples")
     if not np.isfinite(audio).all():
         raise DataError(
-            f"{name} holds samples that are not numbers: {again}", "not a number"
+            f"{name} holds samples that are not numbers: {AGAIN}", "not a number"
         )
     return audio[:, 0], rate
+
+
+def frames(file: soundfile.SoundFile, name: str) -> int:
+    """How many samples of each channel an open file has, by its header.
+
+    Args:
+        file: it.
+        name: what errors call it.
+
+    Raises:
+        DataError: it does not say, or is shorter than it says.
+    """
+    if file.frames >= UNKNOWN_FRAMES:
+        raise DataError(
+            f"{name} does not say how long it is: encode it again to a file, not to a "
+            "pipe",
+            "no length",
+        )
+    if missing_bytes(file.name):
+        raise DataError(f"{name} is truncated: {AGAIN}", "truncated")
+    return file.frames
 
 
 def missing_bytes(path: str) -> int:
