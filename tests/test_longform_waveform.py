@@ -94,6 +94,11 @@ def truncated_wav(path):
     path.write_bytes(path.with_suffix(".wav").read_bytes()[:50_000])
 
 
+def truncated_ogg(path):
+    soundfile.write(path, noise(50_000), RATE, format="OGG")
+    path.write_bytes(path.read_bytes()[:-1])
+
+
 def not_numbers(path):
     samples = np.zeros(5000, np.float32)
     samples[3000] = np.nan
@@ -104,6 +109,7 @@ DAMAGES = {
     "truncated FLAC": (truncated_flac, "truncated|corrupt"),
     "damaged FLAC": (damaged_flac, "truncated|corrupt"),
     "truncated WAV": (truncated_wav, "truncated"),
+    "truncated Ogg": (truncated_ogg, "truncated"),
     "FLAC from a pipe": (piped_flac, "does not say how long it is: encode it again"),
     "missing": (lambda path: None, "missing"),
     "empty file": (lambda path: path.write_bytes(b""), "corrupt or no sound file"),

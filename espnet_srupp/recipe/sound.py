@@ -7,9 +7,8 @@ import numpy as np
 import soundfile
 
 from espnet_srupp.recipe.errors import DataError
+from espnet_srupp.recipe.truncation import truncated
 
-# a RIFF writer that cannot seek leaves a length of about this or more in the header
-UNKNOWN_LENGTH = 0x7FFFF000
 # what libsndfile tells of a FLAC file that was written to a pipe
 UNKNOWN_FRAMES = 1 << 62
 BLOCK = 1 << 20
@@ -77,29 +76,9 @@ def frames(file: soundfile.SoundFile, name: str) -> int:
             "pipe",
             "no length",
         )
-    if missing_bytes(file.name):
+    if truncated(file.name):
         raise DataError(f"{name} is truncated: {AGAIN}", "truncated")
     return file.frames
-
-
-def missing_bytes(path: str) -> int:
-    """How many bytes of samples a WAV file promises and lacks; 0 for other files.
-
-    libsndfile plays what is there and says nothing.
-    """
-    with open(path, "rb") as file:
-        size = file.seek(0, io.SEEK_END)
-        file.seek(0)
-        if file.read(12)[:4] != b"RIFF":
-            return 0
-        while len(header := file.read(8)) == 8:
-            length = int.from_bytes(header[4:], "little")
-            if header[:4] == b"data":
-                known = length < UNKNOWN_LENGTH
-                return max(0, file.tell() + length - size) if known else 0
-            # chunks begin at even offsets
-            file.seek(length + length % 2, io.SEEK_CUR)
-    return 0
 
 
 def save(path: Path, samples: np.ndarray, rate: int) -> None:

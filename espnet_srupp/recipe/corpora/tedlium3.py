@@ -12,6 +12,7 @@ from espnet_srupp.recipe.corpora import manifests, sets
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import open_text
+from espnet_srupp.recipe.truncation import truncated
 
 URL = f"{manifests.OPENSLR}/51/TEDLIUM_release-3.tgz"
 # the same that torchaudio checks
@@ -22,7 +23,6 @@ SIZES = {"train": 2351, "dev": 8, "test": 11}
 # seconds; the training segments are cut too close to the speech
 START_PADDING, END_PADDING = 0.15, 0.1
 LM_WORDS = 100
-HEADER = 1024  # bytes of NIST SPHERE
 BRACKETS = str.maketrans("{}<>", "[][]")
 
 
@@ -89,7 +89,8 @@ def talks(manifest: dict, part: str) -> DataDir:
     wav = manifests.sources(manifest)
     lengths = {r.id: r.duration for r in manifest["recordings"]}
     for path in wav.values():
-        check_sphere(Path(path))
+        if truncated(path):
+            raise RecipeError(f"{path} is truncated: unpack the corpus again")
     made = DataDir(wav, {}, {}, {})
     by_talk: dict[str, list] = {}
     for supervision in manifest["supervisions"]:
@@ -143,14 +144,3 @@ def words(text: str) -> str:
     text = re.sub(r"\([0-9]\)|<sil>|\([^ ]*\)$", "", text)
     text = re.sub(r"(\S+) ('\S*)", r"\1\2", " ".join(text.split()))
     return text.translate(BRACKETS)
-
-
-def check_sphere(path: Path) -> None:
-    """Checks that a file has as many samples as it says; libsndfile does not mind."""
-    with open(path, "rb") as file:
-        header = file.read(HEADER).decode("ascii", "replace")
-    fields = dict(re.findall(r"^(\w+) -i (\d+)$", header, re.MULTILINE))
-    samples, width = (int(fields.get(f"sample_{n}", 0)) for n in ("count", "n_bytes"))
-    needs = HEADER + samples * width
-    if path.stat().st_size < needs:
-        raise RecipeError(f"{path} is truncated: unpack the corpus again")
