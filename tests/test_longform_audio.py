@@ -16,6 +16,7 @@ from data.small_recordings import (
     write_chapters,
 )
 from test_recipe_audio import flac_of
+from test_recipe_mpeg import APE, STEADY, silence
 
 from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
@@ -98,6 +99,11 @@ def of_unknown_length(folder, data):
     flac_of(0, RATE)(Path(data.wav["1-20-0001"]))
 
 
+def of_changing_bit_rate(folder, data):
+    path = Path(data.wav["1-20-0001"])
+    path.write_bytes(silence(320) * 9 + silence(32) * 9)
+
+
 def of_days(folder, data):
     """By its header alone: zeros for it would fill the memory."""
     flac_of(1 << 35, RATE)(Path(data.wav["1-20-0000"]))
@@ -137,6 +143,11 @@ def of_days(folder, data):
             ALL - {"1-20-0001"},
         ),
         (
+            of_changing_bit_rate,
+            ["0001.flac (utterance 1-20-0001) is an MP3 of changing bit rate that"],
+            ALL - {"1-20-0001"},
+        ),
+        (
             of_days,
             [
                 "0001 is not made, and 1-20-0000, 1-20-0001, 1-20-0002 are left out",
@@ -147,7 +158,7 @@ def of_days(folder, data):
     ],
     ids=[
         *("rates", "sample-formats", "stereo-and-truncated", "truncated-wav"),
-        *("missing", "unknown-length", "days"),
+        *("missing", "unknown-length", "changing-bit-rate", "days"),
     ],
 )
 def test_bad_audio_is_named_and_the_rest_joined(
@@ -162,6 +173,16 @@ def test_bad_audio_is_named_and_the_rest_joined(
     assert {row[1] for row in provenance(chapters)} == left
     made = datadir.read(chapters / "target")
     assert made.text.keys() == audio(chapters).keys()
+
+
+def test_mp3_without_a_length_is_joined_whole(tmp_path):
+    (tmp_path / "a.mp3").write_bytes(b"".join(STEADY) + APE)
+    wav = {"a-1": str(tmp_path / "a.mp3"), "a-2": str(tmp_path / "a.mp3")}
+    data = DataDir(wav, dict.fromkeys(wav, "A"), dict.fromkeys(wav, "a"))
+    datadir.write(data, tmp_path / "source")
+    assert join(tmp_path, "--num-utts", "2", "--group", "()") == 0
+    (made,) = audio(tmp_path).values()
+    assert len(made) == 2 * 100 * 1152
 
 
 def test_nothing_is_written_where_all_is_bad(chapters, capsys):

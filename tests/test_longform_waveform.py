@@ -7,6 +7,7 @@ import pytest
 import soundfile
 import soxr
 from test_recipe_audio import flac_of
+from test_recipe_mpeg import APE, STEADY, silence
 
 from espnet_srupp.longform import waveform
 from espnet_srupp.longform.sources import Source
@@ -70,6 +71,14 @@ def test_segment_is_cut_at_its_samples(tmp_path):
     assert waveform.seconds(part) == 0.4
 
 
+def test_mp3_without_a_length_is_read_whole_and_no_tag_with_it(tmp_path):
+    path = tmp_path / "a.mp3"
+    path.write_bytes(b"".join(STEADY) + APE)
+    source = Source("a", str(path))
+    assert waveform.seconds(source) == 100 * 1152 / 44_100
+    assert len(read(source, 44_100)) == 100 * 1152
+
+
 def truncated_flac(path):
     save(path.with_suffix(".flac"), noise(50_000))
     content = path.with_suffix(".flac").read_bytes()
@@ -110,6 +119,10 @@ DAMAGES = {
     "damaged FLAC": (damaged_flac, "truncated|corrupt"),
     "truncated WAV": (truncated_wav, "truncated"),
     "truncated Ogg": (truncated_ogg, "truncated"),
+    "MP3 of changing bit rate": (
+        lambda path: path.write_bytes(silence(32) * 9 + silence(320) * 9),
+        "an MP3 of changing bit rate that does not say how long it is: encode it again",
+    ),
     "FLAC from a pipe": (piped_flac, "does not say how long it is: encode it again"),
     "missing": (lambda path: None, "missing"),
     "empty file": (lambda path: path.write_bytes(b""), "corrupt or no sound file"),

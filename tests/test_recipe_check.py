@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from test_recipe_mpeg import silence
 
 from espnet_srupp.recipe import asr, audio, check, datadir, faults
 from espnet_srupp.recipe.datadir import DataDir
@@ -54,6 +55,7 @@ AUDIO = {
     "missing": Path.unlink,
     "corrupt": lambda path: path.write_text("<html>"),
     "truncated": truncate,
+    "no length": lambda path: path.write_bytes(silence(32) * 9 + silence(64) * 9),
     "no samples": write(np.zeros(0)),
     "silent": write(np.zeros(FS)),
     "of another rate": write(noise(0), 8000),

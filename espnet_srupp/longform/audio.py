@@ -126,5 +126,5 @@ def write(job: Job) -> list[str]:
 @lru_cache(maxsize=1)
 def load(path: str, recording: str, dtype: str) -> np.ndarray:
     """Checks a file, then reads it again in the type that keeps every bit."""
-    sound.load(path, recording)
-    return soundfile.read(path, dtype=dtype)[0]
+    samples, _ = sound.load(path, recording)
+    return soundfile.read(path, len(samples), dtype=dtype)[0]

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
+from espnet_srupp.recipe import mpeg
 from espnet_srupp.recipe.errors import DataError
 from espnet_srupp.recipe.truncation import truncated
 
@@ -32,11 +33,13 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
     name = f"{path} (utterance {key})"
     try:
         with soundfile.SoundFile(path) as file:
-            promised = frames(file, name)
+            left = frames(file, name)
             # not all at once: a damaged header may promise more than there is memory
             blocks = [np.zeros((0, file.channels), np.float32)]
-            while len(block := file.read(BLOCK, "float32", always_2d=True)):
+            # nor past the end: what is behind it need not be audio
+            while len(block := file.read(min(BLOCK, left), "float32", always_2d=True)):
                 blocks.append(block)
+                left -= len(block)
             audio, rate = np.concatenate(blocks), file.samplerate
     except soundfile.LibsndfileError as error:
         if not Path(path).exists():
@@ -44,7 +47,7 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
         raise DataError(
             f"{name} is corrupt ({error.error_string}): {AGAIN}", "corrupt"
         ) from error
-    if len(audio) < promised:
+    if left:
         raise DataError(f"{name} is truncated: {AGAIN}", "truncated")
     if audio.shape[1] != 1:
         raise DataError(
@@ -78,7 +81,17 @@ def frames(file: soundfile.SoundFile, name: str) -> int:
         )
     if truncated(file.name):
         raise DataError(f"{name} is truncated: {AGAIN}", "truncated")
-    return file.frames
+    if file.format != "MP3":
+        return file.frames
+    samples = mpeg.samples_by_rate(file.name)
+    if len(samples) > 1:
+        raise DataError(
+            f"{name} is an MP3 of changing bit rate that does not say how long it is: "
+            "encode it again",
+            "no length",
+        )
+    # libsndfile's estimate counts tags as well, and the bytes that not all frames have
+    return min([file.frames, *samples.values()])
 
 
 def save(path: Path, samples: np.ndarray, rate: int) -> None:
