@@ -184,10 +184,19 @@ def test_missing_transcript_or_audio_is_named(chapters, capsys, file):
 
 
 def test_a_segment_beyond_the_end_is_named(talk, capsys):
-    save(talk / "talk.wav", noise(800, 0))
+    save(talk / "talk.wav", noise(400, 0))
     assert join(talk, "--num-utts", "2") == 1
     said = capsys.readouterr().err
-    assert "ends at 0.800 s, before the end of the segment talk-3 at 0.9 s" in said
+    assert "ends at 0.400 s, before the end of the segment talk-3 at 0.9 s" in said
+
+
+@pytest.mark.parametrize("how", [["--num-utts", "3"], ["--whole"]], ids=" ".join)
+def test_a_segment_a_little_beyond_the_end_ends_with_its_recording(talk, how):
+    save(talk / "talk.wav", noise(800, 0))
+    assert join(talk, *how) == 0
+    (made,) = audio(talk).values()
+    np.testing.assert_array_equal(made[-450:], noise(800, 0)[350:])
+    assert provenance(talk)[-1][1::2] == ("talk-3", "450", "0.450000")
 
 
 @pytest.mark.parametrize(

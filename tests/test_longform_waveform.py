@@ -147,12 +147,21 @@ def test_damage_is_one_sentence_with_the_file(tmp_path, damage, said):
 
 
 @pytest.mark.parametrize(
-    "times", [(0.5, 0.9), (0.7, 0.8), (0, math.inf), (0, 1e308), (1e307, 1e308)]
+    "times", [(0.5, 1.125), (0.7, 0.8), (0, math.inf), (0, 1e308), (1e307, 1e308)]
 )
 def test_segment_beyond_the_end_is_named(tmp_path, times):
     source = save(tmp_path / "a.wav", noise(5000))
     with pytest.raises(RecipeError, match=r"ends at 0.625 s.*segment a-1"):
         waveform.seconds(Source("a-1", source.path, *times))
+
+
+def test_a_segment_a_little_beyond_the_end_ends_with_its_recording(tmp_path):
+    samples = noise(5000)
+    source = save(tmp_path / "a.wav", samples)
+    part = Source("a-1", source.path, 0.1, 1.12)
+    assert waveform.seconds(part) == 4200 / RATE
+    expected = samples[800:].astype(np.float32) / 32768
+    np.testing.assert_array_equal(read(part), expected)
 
 
 def test_a_segment_without_a_sample_is_named(tmp_path):

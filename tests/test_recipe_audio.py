@@ -134,9 +134,22 @@ def test_formatting_cuts_segments_at_their_samples(source):
     assert made.segments is None
 
 
-def test_a_segment_after_the_end_is_named(source):
-    data = DataDir({"r": "wav/s0-u0.wav"}, {"a": "A"}, {"a": "s"}, {"a": ("r", 0, 2)})
+def cut_of(start, end):
+    """Writes a set of one segment of a recording of a second."""
+    segments = {"a": ("r", start, end)}
+    data = DataDir({"r": "wav/s0-u0.wav"}, {"a": "A"}, {"a": "s"}, segments)
     datadir.write(data, Path("data/cut"))
+
+
+def test_a_segment_a_little_after_the_end_ends_with_its_recording(source):
+    cut_of(0.25, 1.49)
+    audio.format_audio(Path("data/cut"), Path("dump/cut"), FS, "wav", nj=1)
+    made, _ = soundfile.read(datadir.read(Path("dump/cut")).wav["a"])
+    np.testing.assert_array_equal(made, soundfile.read("wav/s0-u0.wav")[0][4000:])
+
+
+def test_a_segment_after_the_end_is_named(source):
+    cut_of(0.0, 2.0)
     with pytest.raises(RecipeError, match=r"ends at 1.000 s, before.*segment a at 2.0"):
         audio.format_audio(Path("data/cut"), Path("dump/cut"), FS, "wav", nj=1)
 

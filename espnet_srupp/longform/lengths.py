@@ -9,6 +9,7 @@ from espnet_srupp.recipe import sound
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.progress import Progress
+from espnet_srupp.recipe.segment import limits
 from espnet_srupp.recipe.table import read_table
 
 
@@ -58,15 +59,13 @@ def spans(data: DataDir, problems: list[str] | None = None) -> dict[str, Span]:
             continue
         file = files[recording]
         path, rate, last = file.path, file.rate, file.end
-        # seconds may be so many that their samples are no integer
-        stop = last if end is None else round(min(end * rate, last + 1))
+        begin, stop = limits(start, end, rate, last)
         if stop > last:
             told.append(
                 f"{path} ends at {last / rate:.3f} s, before the end of the segment "
                 f"{utterance} at {end} s: correct the segments file"
             )
             continue
-        begin = round(start * rate)
         if begin == stop:
             told.append(
                 f"{path} has no sample of {utterance}: correct or remove {utterance}"

@@ -1,6 +1,5 @@
 """Samples of recordings of any length: mono, at a model's rate, block by block."""
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import soxr
 from espnet_srupp.longform.sources import Source
 from espnet_srupp.recipe import sound
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.segment import limits
 from espnet_srupp.recipe.sound import AGAIN
 
 BLOCK = 2**18  # samples of each channel that are read at once
@@ -25,7 +25,7 @@ def seconds(source: Source) -> float:
     """
     with opened(source) as file:
         frames = sound.frames(file, str(source))
-        begin, end = limits(source, file.samplerate, frames)
+        begin, end = limits(source.start, source.end, file.samplerate, frames)
         if begin == end <= frames:
             raise RecipeError(f"{source} holds no samples: {AGAIN}")
         if not begin < end <= frames:
@@ -46,7 +46,7 @@ def blocks(source: Source, rate: int) -> Iterator[np.ndarray]:
     """
     with opened(source) as file:
         frames = sound.frames(file, str(source))
-        begin, end = limits(source, file.samplerate, frames)
+        begin, end = limits(source.start, source.end, file.samplerate, frames)
         resampler = soxr.ResampleStream(file.samplerate, rate, 1, "float32")
         for block in mono(source, file, begin, end):
             same = file.samplerate == rate
@@ -89,15 +89,3 @@ def opened(source: Source) -> soundfile.SoundFile:
         raise RecipeError(
             f"{source} is corrupt or no sound file ({error.error_string}): {AGAIN}"
         ) from error
-
-
-def limits(source: Source, rate: int, frames: int) -> tuple[int, int]:
-    """First sample and the one after the last, at the file's own `rate`.
-
-    Both are at most one more than the file has: of many seconds they are no integers.
-    """
-    begin, end = (
-        round(min(seconds * rate, frames + 1))
-        for seconds in (source.start, math.inf if source.end is None else source.end)
-    )
-    return begin, frames if source.end is None else end

@@ -13,6 +13,7 @@ from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import DataError
 from espnet_srupp.recipe.faults import Faults
 from espnet_srupp.recipe.parallel import parallel_map
+from espnet_srupp.recipe.segment import limits
 
 # share of samples at full scale from which audio counts as clipped
 CLIPPED = 0.001
@@ -139,10 +140,10 @@ def cut(
     utterance: str,
     job: Recording,
 ) -> np.ndarray:
-    """The samples between two times; None is all of them."""
+    """The samples between two times, cut to the recording; None is all of them."""
     if times is None:
         return audio
-    start, end = (round(t * rate) for t in times)
+    start, end = limits(*times, rate, len(audio))
     if end > len(audio):
         raise DataError(
             f"{job.source} ends at {len(audio) / rate:.3f} s, before the end of "

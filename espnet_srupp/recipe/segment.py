@@ -1,0 +1,23 @@
+"""Where segments lie in their recordings."""
+
+# seconds by which an end may pass the recording's: Kaldi's extract-segments, too, takes
+# times that were rounded
+OVERSHOOT = 0.5
+
+
+def limits(start: float, end: float | None, rate: int, samples: int) -> tuple[int, int]:
+    """First sample of a segment and the one after its last.
+
+    An end that lies less than `OVERSHOOT` behind the recording's is cut to it, unless
+    the segment begins there too. One that lies further behind may come as less than it
+    is, as of many seconds it would be no integer.
+
+    Args:
+        start, end: in seconds; an `end` of None is the recording's.
+        rate: in Hz.
+        samples: of the recording.
+    """
+    most = samples + max(1, int(OVERSHOOT * rate))
+    begin = round(min(start * rate, most))
+    stop = samples if end is None else round(min(end * rate, most))
+    return begin, samples if begin < samples < stop < most else stop
