@@ -116,9 +116,9 @@ def tests(options: Options, raw: Path, train_set: str) -> dict[str, Path]:
 
 
 def features_tag(options: Options) -> str:
-    """What sets statistics of other features apart, where asr.sh would mix them up.
+    """What sets statistics of other features apart, where asr.sh replaces them.
 
-    A model could not be decoded with any more, or would be trained with the wrong ones.
+    With those of another width, a model trained before could not be loaded any more.
     """
     kept = features(config.read(options.asr_config, options.asr_args))
     changed = sorted(

@@ -56,21 +56,21 @@ def pack_model(
         path: the zip file to make.
     """
     inside = names_inside([*models.values(), *files])
-    yamls = {k: v for k, v in models.items() if k.endswith("_config")}
+    configs = {k: v for k, v in models.items() if k.endswith("_config")}
     with folder_beside(path) as folder:
         for source, name in inside.items():
             target = Path(folder, name)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
-        for path_of_yaml in yamls.values():
-            rename_in(Path(folder, inside[path_of_yaml]), inside)
+        for config in configs.values():
+            rename_in(Path(folder, inside[config]), inside)
         # the suffix tells ESPnet the kind of archive
         packed = Path(folder, "packed.zip").absolute()
         with open(path.with_suffix(".log"), "w") as log, redirect_stdout(log):
             with current_folder(folder):
                 pack(
-                    files={k: inside[v] for k, v in models.items() if k not in yamls},
-                    yaml_files={k: inside[v] for k, v in yamls.items()},
+                    files={k: inside[v] for k, v in models.items() if k not in configs},
+                    yaml_files={k: inside[v] for k, v in configs.items()},
                     option=[inside[file] for file in files],
                     outpath=packed,
                 )
