@@ -1,6 +1,5 @@
 """A finished step is not done again, unless what it depends on has changed."""
 
-import errno
 import os
 import subprocess
 import sys
@@ -249,52 +248,6 @@ def test_work_that_cannot_begin_leaves_what_is_finished(work):
         work.run()
     work.options = {"nbpe": 30}
     assert not work.run()
-
-
-@pytest.mark.parametrize("roots", [["big", "big/exp"], ["big/exp", "big"], ["big/exp"]])
-def test_locks_are_in_the_innermost_folder(tmp_path, monkeypatch, roots):
-    monkeypatch.chdir(tmp_path)
-    step = Step(1, "x", lambda: None, [Path("big/exp/asr/x")])
-    found = stage.lock_file(step, [Path(root) for root in roots])
-    assert found.parent == tmp_path / "big/exp/.locks"
-
-
-@pytest.mark.parametrize(
-    ("output", "lock"),
-    [
-        pytest.param("data/x", "a/.locks", id="in the recipe"),
-        pytest.param("../big/dump/x", "big/dump/.locks", id="shared"),
-        pytest.param("link/x", "big/dump/.locks", id="shared by a link"),
-        pytest.param("../other/x", "a/.locks", id="elsewhere"),
-    ],
-)
-def test_locks_are_where_all_who_write_there_see_them(
-    tmp_path, monkeypatch, output, lock
-):
-    for folder in ("a", "big/dump", "other"):
-        (tmp_path / folder).mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "a")
-    Path("link").symlink_to("../big/dump")
-    step = Step(1, "x", lambda: None, [Path(output)])
-    found = stage.lock_file(step, [Path("../big/dump")])
-    assert found.parent == tmp_path / lock
-    same = Step(3, "y", lambda: None, [Path(output).absolute()])
-    assert stage.lock_file(same, [Path("../big/dump")]) == found
-
-
-def refuse_locks(monkeypatch, number):
-    def lockf(*_):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(stage.fcntl, "lockf", lockf)
-
-
-def test_a_file_system_without_locks_will_do(work, monkeypatch):
-    refuse_locks(monkeypatch, errno.ENOSYS)
-    assert work.run()
-    refuse_locks(monkeypatch, errno.EIO)
-    with pytest.raises(OSError, match="Input/output error"):
-        work.run()
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,7 @@ def perturb(given: Options, names: Layout) -> Iterator[Step]:
             tables(source),
             {**given.some("speed_perturb_factors"), **given.strictness},
             audio=source / "wav.scp",
+            reads=[source],
         )
     else:
         say("stage 2: no other speeds (--speed_perturb_factors)")
@@ -122,6 +123,7 @@ def perturb(given: Options, names: Layout) -> Iterator[Step]:
             [DATA / names.train_set],
             [table for path in sets for table in tables(path)],
             given.strictness,
+            reads=sets,
         )
 
 
@@ -147,6 +149,7 @@ def format_sets(given: Options, names: Layout) -> Iterator[Step]:
             tables(source),
             {**given.some("fs", "audio_format"), **given.strictness},
             audio=source / "wav.scp",
+            reads=[source],
         )
 
 
@@ -162,6 +165,7 @@ def filter_sets(given: Options, names: Layout) -> Iterator[Step]:
             [target],
             [*tables(source), source / "utt2num_samples", source / "utt2hash"],
             {**limits, **given.some("fs")},
+            reads=[source],
         )
 
 

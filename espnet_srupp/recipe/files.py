@@ -59,7 +59,9 @@ def atomic_dir(target: Path) -> Iterator[Path]:
     Raises:
         RecipeError: the disk is full.
     """
-    target = Path(os.path.realpath(target))
+    target = Path(target)
+    if target.is_symlink() or not target.name:
+        target = target.resolve()
     partial, old = partial_name(target), partial_name(target, "old")
     with full_disk_named(target):
         # left by a run that was killed

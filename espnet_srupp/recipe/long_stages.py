@@ -73,4 +73,5 @@ def transcription(
         [checkpoint, exp / "config.yaml"],
         given.some("longform_args"),
         audio=reference / "wav.scp",
+        reads=[reference],
     )

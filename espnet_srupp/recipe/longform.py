@@ -79,6 +79,7 @@ def joining(
         tables(source),
         options.some("longform_join_args") | ({} if strict else {"strict": strict}),
         audio=source / "wav.scp",
+        reads=[source],
     )
 
 

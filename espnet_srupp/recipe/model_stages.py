@@ -10,6 +10,7 @@ from espnet_srupp.recipe import (
     config,
     decoding,
     epochs,
+    longform,
     packing,
     pictures,
     results,
@@ -17,6 +18,7 @@ from espnet_srupp.recipe import (
     statistics,
     training,
 )
+from espnet_srupp.recipe.data_stages import DATA
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.stage import Step, say
@@ -32,6 +34,7 @@ def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
         statistics.outputs(given, names),
         [*dumped(names), names.token_list],
         {**settings, **given.some("fs"), **given.strictness},
+        reads=heard(given, names),
     )
 
 
@@ -55,6 +58,7 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
         [*dumped(names), names.token_list, *shapes, *starts],
         settings,
         check=lambda: training.check(given, names.exp, step.record()),
+        reads=[names.stats / "train" / "feats_stats.npz", *heard(given, names)],
     )
     yield step
 
@@ -76,6 +80,7 @@ def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
             [source / "wav.scp", source / "utt2hash", *models],
             settings,
             check=partial(decoding.check, given, names),
+            reads=[source],
         )
 
 
@@ -133,6 +138,17 @@ def pack_model(given: Options, names: Layout) -> Iterator[Step]:
         {**card.search(given), **given.some("lang", "model_license")},
         check=partial(decoding.check_models, given, names),
     )
+
+
+def heard(given: Options, names: Layout) -> list[Path]:
+    """The folders that the audio of a training may lie in, and its tables."""
+    sets = (names.train, names.valid)
+    made = [*sets, *(names.raw / "org" / path.name for path in sets)]
+    if given.speeds:
+        made.append(DATA / names.speed_set)
+    if given.train_joined:
+        made.append(longform.joined(DATA / names.source_set, given.train_joined))
+    return made
 
 
 def dumped(names: Layout) -> list[Path]:

@@ -54,8 +54,7 @@ REMEDIES = (
     (r"No module named '([\w.]+)'", "install it with pip install {0}"),
     (
         r"Error opening '?([^':]+)|LibsndfileError",
-        "an audio file cannot be read, or another run.sh with other options has "
-        "replaced it: run --stage 3 --stop_stage 3 --force true",
+        "an audio file cannot be read: run --stage 3 --stop_stage 3 --force true",
     ),
     (r"Address already in use", "another training uses the port: start it again"),
 )

@@ -1,21 +1,17 @@
 """What is finished stays finished: each step records what it was made from."""
 
-import errno
-import fcntl
 import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from espnet_srupp.recipe import locks
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
-
-# what a file system says that has no locks, such as some for clusters
-LOCKLESS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 @dataclass(frozen=True)
@@ -31,6 +27,8 @@ class Step:
         options: settings it depends on, by the name that people know.
         audio: a wav.scp whose audio files it depends on, by their size and time.
         check: raises if the work cannot begin, while everything is as it was.
+        reads: first outputs of other steps, such as folders with audio, that another
+            run.sh must leave as they are while this one is at work.
     """
 
     number: int
@@ -41,6 +39,7 @@ class Step:
     options: dict[str, object] = field(default_factory=dict)
     audio: Path | None = None
     check: Callable[[], None] = lambda: None
+    reads: Sequence[Path] = ()
 
     @property
     def marker(self) -> Path:
@@ -148,38 +147,12 @@ def outdated(step: Step, record: dict) -> str | None:
     return difference(old, record) or None
 
 
-def lock_file(step: Step, roots: Sequence[Path]) -> Path:
-    """The file that is locked while a step is at work.
-
-    It is in the innermost of `roots` that the outputs lie in, else in the current
-    folder: not beside the outputs, whose folder may be replaced as a whole.
-    """
-    path = step.marker.resolve()
-    above = [root.resolve() for root in roots if root.resolve() in path.parents]
-    root = max(above, key=lambda root: len(root.parts), default=Path.cwd())
-    name = os.path.relpath(path, root).encode()
-    return root / ".locks" / hashlib.blake2b(name, digest_size=16).hexdigest()
-
-
-@contextmanager
-def alone(step: Step, roots: Sequence[Path] = ()) -> Iterator[None]:
-    """Holds a step for this process; another run.sh that needs it waits.
-
-    The lock goes with the process that holds it, however that ends.
-    """
-    lock = lock_file(step, roots)
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with open(lock, "a") as file:
-        try:
-            # not flock, which would live on in the processes forked from this one
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"{step.title}: another run.sh is doing this, waiting for it")
-            fcntl.lockf(file, fcntl.LOCK_EX)
-        except OSError as error:
-            if error.errno not in LOCKLESS:
-                raise
-        yield
+def done(step: Step, force: bool) -> bool:
+    """Whether nothing is left to do, which is told then."""
+    finished = not force and outdated(step, step.record()) is None
+    if finished:
+        say(f"{step.title}: done before")
+    return finished
 
 
 def run(step: Step, force: bool = False, roots: Sequence[Path] = ()) -> bool:
@@ -188,7 +161,7 @@ def run(step: Step, force: bool = False, roots: Sequence[Path] = ()) -> bool:
     Args:
         step: what to do.
         force: do it again though it is finished.
-        roots: folders that several recipes may share, see `lock_file`.
+        roots: folders that several recipes may share, see `locks.lock_file`.
 
     Returns:
         Whether work was done.
@@ -197,12 +170,20 @@ def run(step: Step, force: bool = False, roots: Sequence[Path] = ()) -> bool:
         RecipeError: an input is missing, or the step's check fails; whatever the work
             raises. After that no record is left, and the next run does the step again.
     """
-    with alone(step, roots):
+    reads = [marker(path) for path in step.reads]
+    held = partial(
+        locks.held, step.marker, reads, roots, lambda why: say(f"{step.title}: {why}")
+    )
+    # others may read meanwhile what is only looked at
+    with held(alone=False):
+        if done(step, force):
+            return False
+    with held(alone=True):
+        # another run.sh may have done it
+        if done(step, force):
+            return False
         record = step.record()
         why = outdated(step, record)
-        if why is None and not force:
-            say(f"{step.title}: done before")
-            return False
         say(f"{step.title}, again, as {why}" if why else step.title)
         step.check()
         step.marker.unlink(missing_ok=True)

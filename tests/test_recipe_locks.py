@@ -1,0 +1,155 @@
+"""Steps of several run.sh at once wait for each other where they must, else not."""
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from espnet_srupp.recipe import locks, stage
+from espnet_srupp.recipe.stage import Step
+
+# a run.sh of another process, which makes or reads `data` until there is `end`
+OTHER = """
+import sys, time
+from pathlib import Path
+from espnet_srupp.recipe import stage
+def work():
+    Path("begun").touch()
+    while not Path("end").exists():
+        time.sleep(0.01)
+    Path(target).write_text("made")
+target, *reads = map(Path, sys.argv[1:])
+stage.run(stage.Step(5, "x", work, [target], reads=reads))
+"""
+
+
+@pytest.fixture
+def other(tmp_path, monkeypatch):
+    """Starts one, and lets it end once this process has told that it waits."""
+    monkeypatch.chdir(tmp_path)
+    told, started = [], []
+
+    def say(message):
+        told.append(message)
+        if "waiting" in message:
+            Path("end").touch()
+
+    def start(*words):
+        # as a job of a cluster may have a TMPDIR of its own
+        root = str(Path(stage.__file__).parents[2])
+        environment = {**os.environ, "PYTHONPATH": root, "TMPDIR": str(tmp_path / "x")}
+        command = [sys.executable, "-c", OTHER, *words]
+        started.append(subprocess.Popen(command, env=environment))
+        while not Path("begun").exists():
+            assert started[0].poll() is None
+            time.sleep(0.01)
+        return told
+
+    monkeypatch.setattr(stage, "say", say)
+    yield start
+    Path("end").touch()
+    assert started[0].wait() == 0
+
+
+def make(target, reads=(), **options):
+    """A step of this process; returns whether it did something."""
+
+    def work():
+        Path(target).write_text("made here")
+
+    paths = [Path(path) for path in reads]
+    return stage.run(Step(5, "x", work, [Path(target)], options=options, reads=paths))
+
+
+def test_a_step_at_work_elsewhere_is_waited_for_and_not_done_twice(other):
+    told = other("data")
+    assert not make("data")
+    assert Path("data").read_text() == "made"
+    assert "another run.sh is doing this" in told[0] and "done before" in told[1]
+
+
+def test_what_another_one_reads_is_not_replaced_meanwhile(other):
+    make("data")
+    told = other("model", "data")
+    assert make("data", ["audio"], other="option")
+    assert "another run.sh is reading what this replaces" in told[1]
+    assert Path("model").exists()
+
+
+def test_what_another_one_makes_is_not_read_meanwhile(other):
+    told = other("data")
+    assert make("model", ["data"])
+    assert "another run.sh is making what this reads" in told[0]
+    assert Path("data").read_text() == "made"
+
+
+def test_what_is_finished_and_read_elsewhere_is_not_waited_for(other):
+    make("data")
+    told = other("model", "data")
+    assert not make("data")
+    assert make("another model", ["data"])
+    assert "waiting" not in "".join(told) and not Path("model").exists()
+
+
+def test_what_is_finished_needs_no_folder_that_can_be_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make("data")
+
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(locks, "opened", refuse)
+    assert not make("data")
+    with pytest.raises(PermissionError):
+        make("data", other="option")
+
+
+@pytest.mark.parametrize("roots", [["big", "big/exp"], ["big/exp", "big"], ["big/exp"]])
+def test_locks_are_in_the_innermost_folder(tmp_path, monkeypatch, roots):
+    monkeypatch.chdir(tmp_path)
+    step = Step(1, "x", lambda: None, [Path("big/exp/asr/x")])
+    found = locks.lock_file(step.marker, [Path(root) for root in roots])
+    assert found.parent == tmp_path / "big/exp/.locks"
+
+
+@pytest.mark.parametrize(
+    ("output", "lock"),
+    [
+        pytest.param("data/x", "a/.locks", id="in the recipe"),
+        pytest.param("../big/dump/x", "big/dump/.locks", id="shared"),
+        pytest.param("link/x", "big/dump/.locks", id="shared by a link"),
+        pytest.param("../other/x", "a/.locks", id="elsewhere"),
+    ],
+)
+def test_locks_are_where_all_who_write_there_see_them(
+    tmp_path, monkeypatch, output, lock
+):
+    for folder in ("a", "big/dump", "other"):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a")
+    Path("link").symlink_to("../big/dump")
+    step = Step(1, "x", lambda: None, [Path(output)])
+    found = locks.lock_file(step.marker, [Path("../big/dump")])
+    assert found.parent == tmp_path / lock
+    same = Step(3, "y", lambda: None, [Path(output).absolute()])
+    assert locks.lock_file(same.marker, [Path("../big/dump")]) == found
+
+
+def refuse_locks(monkeypatch, number):
+    def lockf(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(locks.fcntl, "lockf", lockf)
+
+
+def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    refuse_locks(monkeypatch, errno.ENOSYS)
+    assert make("data")
+    refuse_locks(monkeypatch, errno.EIO)
+    with pytest.raises(OSError, match="Input/output error"):
+        make("other")
