@@ -66,7 +66,7 @@ $(VENV)/installed: setup.py constraints.txt $(VENV)/torch
 install: $(VENV)/installed
 
 demo: install
-	@PATH='$(BIN)':"$$PATH" recipes/mini/asr1/run.sh
+	@PATH='$(BIN)':"$$PATH" exec recipes/mini/asr1/run.sh
 	@echo 'results, training curves and attention:'
 	@find recipes/mini/asr1/exp -name RESULTS.md -o -name training_curves.png \
 	  -o -name attention.png | sort | sed 's/^/  /'
