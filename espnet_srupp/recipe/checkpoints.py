@@ -1,16 +1,15 @@
 """ESPnet's checkpoint of a training, kept so that it cannot be lost."""
 
 import os
+import re
 import shutil
 import zipfile
 from pathlib import Path
 
-import torch
-
 from espnet_srupp.recipe.stage import say
 
-# our copy of it
-SAVED = ".checkpoint.pth"
+# our copy of it, and the number of its last epoch
+SAVED, EPOCH = ".checkpoint.pth", ".checkpoint.epoch"
 
 
 def save(exp: Path) -> None:
@@ -23,6 +22,13 @@ def save(exp: Path) -> None:
     # not if ESPnet has meanwhile begun to write the next one
     if zipfile.is_zipfile(copy):
         copy.replace(exp / SAVED)
+        (exp / EPOCH).write_text(f"{last_epoch(exp)}")
+
+
+def remove(exp: Path) -> None:
+    """Removes the copy, when the training has ended."""
+    for name in (SAVED, EPOCH):
+        (exp / name).unlink(missing_ok=True)
 
 
 def restore(exp: Path) -> None:
@@ -44,12 +50,13 @@ def overtaken(exp: Path) -> bool:
 
     By one epoch it is also ahead of our copy when killed between checkpoint and copy.
     """
-    checkpoint = exp / "checkpoint.pth"
-    if not zipfile.is_zipfile(checkpoint):
+    saved = (exp / EPOCH).read_text() if (exp / EPOCH).exists() else ""
+    if not (saved.isdecimal() and zipfile.is_zipfile(exp / "checkpoint.pth")):
         return False
-    return epoch(checkpoint) > epoch(exp / SAVED) + 1
+    return last_epoch(exp) > int(saved) + 1
 
 
-def epoch(checkpoint: Path) -> int:
-    """The number of the last epoch in a checkpoint."""
-    return torch.load(checkpoint, mmap=True, weights_only=True)["reporter"]["epoch"]
+def last_epoch(exp: Path) -> int:
+    """The number of the last epoch that has left its model, 0 before the first."""
+    found = re.fullmatch(r"(\d+)epoch\.pth", (exp / "latest.pth").resolve().name)
+    return int(found[1]) if found else 0

@@ -70,7 +70,7 @@ def train(
             f"no step of epoch {view.epoch} had a finite gradient, so ESPnet stopped: "
             f"lower the learning rate in its YAML (log: {view.log})"
         )
-    (exp / checkpoints.SAVED).unlink(missing_ok=True)
+    checkpoints.remove(exp)
     pictures.curves(exp)
 
 
