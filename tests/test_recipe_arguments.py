@@ -33,6 +33,14 @@ def options(*words, caller=Path(".")):
     return parse([*REQUIRED, *words], caller)
 
 
+def mistake(*words):
+    """The one sentence that a command line is refused with."""
+    with pytest.raises(RecipeError) as error:
+        options(*words)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
 def test_names_are_those_of_asr_sh():
     assert {item.name for item in fields(Options)} == {*ASR_SH, *OURS}
 
@@ -90,11 +98,8 @@ def test_value(words, name, value):
     ],
 )
 def test_mistake_is_named_in_one_sentence(words, culprits):
-    with pytest.raises(RecipeError) as error:
-        options(*words)
-    message = str(error.value)
-    assert all(culprit in message for culprit in culprits)
-    assert "\n" not in message
+    sentence = mistake(*words)
+    assert all(culprit in sentence for culprit in culprits)
 
 
 @pytest.mark.parametrize(

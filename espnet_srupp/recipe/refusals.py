@@ -66,7 +66,7 @@ def check(options: Options) -> None:
         if MISREAD.search(value := getattr(options, name)):
             raise RecipeError(
                 f"--{name} {value!r}: ESPnet cannot take a name that begins with a "
-                f"dash or a sign of YAML's, or has a comma, ': ' or ' #' in it: choose "
+                "dash or a sign of YAML's, or has a comma, ': ' or ' #' in it: choose "
                 "another"
             )
     check_models(options)
