@@ -8,13 +8,13 @@ import soundfile
 from data.small_recordings import (
     RATE,
     audio,
-    in_this_process,
     join,
     noise,
     provenance,
     save,
     write_chapters,
 )
+from processes import in_this_process
 from test_recipe_audio import flac_of
 from test_recipe_mpeg import APE, STEADY, silence
 
@@ -26,7 +26,7 @@ ALL = {*(f"1-20-{number:04}" for number in range(4)), "1-21-0004"}
 
 @pytest.fixture(autouse=True)
 def in_process(monkeypatch):
-    in_this_process(monkeypatch)
+    in_this_process(monkeypatch, "espnet_srupp.longform.audio")
 
 
 @pytest.fixture

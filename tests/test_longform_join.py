@@ -9,13 +9,13 @@ import pytest
 from data.small_recordings import (
     RATE,
     audio,
-    in_this_process,
     join,
     noise,
     provenance,
     save,
     write_chapters,
 )
+from processes import in_this_process
 
 from espnet_srupp.longform import plan
 from espnet_srupp.longform.__main__ import main
@@ -37,7 +37,7 @@ def chapters(tmp_path):
 def in_process(request, monkeypatch):
     """Spares the start of processes, but where a test is marked to need them."""
     if "processes" not in request.fixturenames:
-        in_this_process(monkeypatch)
+        in_this_process(monkeypatch, "espnet_srupp.longform.audio")
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ import csv
 import json
 
 import pytest
-from data.small_sets import POOR, TEXT, cells, in_this_process, score, write, write_sets
+from data.small_sets import POOR, TEXT, cells, score, write, write_sets
+from processes import in_this_process
 
 from espnet_srupp.longform import table
 from espnet_srupp.longform.__main__ import main
@@ -24,7 +25,7 @@ def folder(tmp_path):
 def in_process(request, monkeypatch):
     """Spares the start of processes, but where a test is marked to need them."""
     if "processes" not in request.fixturenames:
-        in_this_process(monkeypatch)
+        in_this_process(monkeypatch, "espnet_srupp.longform.score")
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """Which references and results are compared, and which are missing or wrong."""
 
 import pytest
-from data.small_sets import POOR, TEXT, cells, in_this_process, score, write, write_sets
+from data.small_sets import POOR, TEXT, cells, score, write, write_sets
+from processes import in_this_process
 
 from espnet_srupp.longform import table
 from espnet_srupp.longform.__main__ import main
@@ -12,7 +13,7 @@ from espnet_srupp.recipe.table import write_table
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    in_this_process(monkeypatch)
+    in_this_process(monkeypatch, "espnet_srupp.longform.score")
     return write_sets(tmp_path)
 
 

@@ -3,12 +3,13 @@
 import json
 
 import pytest
-from data.small_sets import SECONDS, cells, in_this_process, score, write_sets
+from data.small_sets import SECONDS, cells, score, write_sets
+from processes import in_this_process
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    in_this_process(monkeypatch)
+    in_this_process(monkeypatch, "espnet_srupp.longform.score")
     return write_sets(tmp_path)
 
 

@@ -38,14 +38,6 @@ def write_chapters(folder):
     return folder
 
 
-def in_this_process(monkeypatch):
-    """Spares the start of processes."""
-    monkeypatch.setattr(
-        "espnet_srupp.longform.audio.parallel_map",
-        lambda function, jobs, *_: [function(job) for job in jobs],
-    )
-
-
 def join(folder, *words):
     return main(["join", str(folder / "source"), str(folder / "target"), *words])
 

@@ -29,14 +29,6 @@ def write_sets(folder):
     return folder
 
 
-def in_this_process(monkeypatch):
-    """Spares the start of processes."""
-    monkeypatch.setattr(
-        "espnet_srupp.longform.score.parallel_map",
-        lambda function, jobs, *_: [function(job) for job in jobs],
-    )
-
-
 def score(folder, *words):
     models = [f"good={folder / 'good'}", f"poor={folder / 'poor/text'}"]
     out = ["--out", str(folder / "out")]
