@@ -147,3 +147,10 @@ def test_model_that_went_wrong_is_told(given, monkeypatch, value):
     monkeypatch.setattr(training, "gpus", lambda _: 0)
     with pytest.raises(RecipeError, match="not finite.*lower the learning rate"):
         language_model.measure(given, names, target)
+
+
+def test_training_holds_what_the_steps_before_it_make(given):
+    names = layout(given)
+    made = [step.outputs[0] for step in lm_stages.collect_statistics(given, names)]
+    (training_step,) = lm_stages.train_model(given, names)
+    assert {*made, names.raw / "org" / "b"} <= set(training_step.reads)

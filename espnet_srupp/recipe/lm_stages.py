@@ -38,6 +38,7 @@ def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
         partial(statistics.gather, given, names, texts, names.lm_stats, command),
         shapes(given, names),
         [*texts.values(), names.token_list],
+        reads=read(names),
     )
 
 
@@ -60,6 +61,7 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
         [names.lm_train, names.lm_valid, names.token_list, *needed],
         settings | given.some("lm_fold_length"),
         check=lambda: training.check(given, names.lm_exp, step.record()),
+        reads=[shapes(given, names)[0], *read(names)],
     )
     yield step
 
@@ -78,6 +80,11 @@ def measure_perplexity(given: Options, names: Layout) -> Iterator[Step]:
         f"perplexity of {names.lm_test}: {language_model.perplexity(target):.2f} for "
         "each token"
     )
+
+
+def read(names: Layout) -> list[Path]:
+    """Where the text of a training lies."""
+    return [names.lm_train, names.lm_valid.parent]
 
 
 def shapes(given: Options, names: Layout) -> list[Path]:
