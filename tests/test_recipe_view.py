@@ -47,6 +47,15 @@ def test_long_epochs_are_told_batch_by_batch(tmp_path, capsys, monkeypatch):
     assert "epoch 1: batch 10/81, loss 50.5" in capsys.readouterr().out
 
 
+def test_the_batches_of_an_epoch_that_is_cut_short_are_told(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(view, "QUIET_SECONDS", 0)
+    (tmp_path / "config.yaml").write_text("num_iters_per_epoch: 20\n")
+    follow(tmp_path, LINES)
+    assert "epoch 1: batch 10/20, loss 50.5" in capsys.readouterr().out
+
+
 def test_what_the_log_held_before_is_not_told_again(tmp_path, capsys):
     follow(tmp_path, LINES[:2], earlier="".join(LINES))
     assert "epoch 1/3" not in capsys.readouterr().out
