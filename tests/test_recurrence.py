@@ -22,6 +22,8 @@ SHAPES = [  # T, B, D, lengths
     pytest.param(63, 3, 64, [63, 1, 40], id="T63-B3-D64-ragged"),
     pytest.param(500, 1, 10, None, id="T500-B1-D10"),
     pytest.param(7, 2, 3328, [7, 5], id="T7-B2-D3328-ragged"),
+    # both ways, each has a channel more than a block
+    pytest.param(1, 1, 2050, None, id="T1-B1-D2050"),
     pytest.param(5, 3, 8, [0, 0, 0], id="T5-B3-D8-all-padding"),
     pytest.param(0, 2, 4, None, id="T0-B2-D4"),
 ]
