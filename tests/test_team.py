@@ -31,10 +31,11 @@ def shares(jobs):
     return sorted(calls), threads
 
 
-@pytest.mark.parametrize("jobs", [1, 2, 9])
-def test_workers_are_as_many_as_threads_or_jobs_and_work_at_once(jobs):
+@pytest.mark.parametrize(("limit", "jobs"), [(2, 1), (2, 2), (2, 9), (3, 2)])
+def test_workers_are_as_many_as_threads_or_jobs_and_work_at_once(limit, jobs):
+    torch.set_num_threads(limit)
     calls, threads = shares(jobs)
-    workers = min(jobs, 2)
+    workers = min(jobs, limit)
     assert calls == [(worker, workers) for worker in range(workers)]
     assert len(threads) == workers and threading.get_ident() in threads
 
