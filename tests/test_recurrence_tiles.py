@@ -42,7 +42,9 @@ def problem(T, B, D, lengths, dtype):
 @pytest.mark.parametrize("dtype", EXACT)
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_tiles_are_the_reference_on_the_whole(shape, bidirectional, dtype):
+def test_tiles_are_the_reference_on_the_whole(
+    shape, bidirectional, dtype, poisoned_memory
+):
     q, weight, x, v, b, lengths = problem(*shape, dtype)
     u = (q @ weight.T).view(*x.shape[:2], 3, -1)
     expected, _ = recurrence(
@@ -56,7 +58,7 @@ def test_tiles_are_the_reference_on_the_whole(shape, bidirectional, dtype):
     torch.testing.assert_close(h, expected, rtol=EXACT[dtype], atol=EXACT[dtype])
 
 
-def test_padding_is_zero_and_never_read():
+def test_padding_is_zero_and_never_read(poisoned_memory):
     q, weight, x, v, b, lengths = problem(100, 3, 64, [70, 0, 12], torch.float32)
     for row, length in enumerate(lengths):
         q[length:, row] = x[length:, row] = torch.nan
