@@ -9,7 +9,7 @@ from test_recurrence import make, project, run
 from torch.autograd import forward_ad
 
 from espnet_srupp.recurrence import operator, recurrence
-from espnet_srupp.recurrence.operator import recurrence_forward
+from espnet_srupp.recurrence.operator import recurrence_backward, recurrence_forward
 
 
 def test_inference_saves_no_state(monkeypatch):
@@ -39,6 +39,15 @@ def test_the_operator_keeps_torchs_contract():
         torch.library.opcheck(
             recurrence_forward, (*strided, *args[2:]), test_utils="test_faketensor"
         )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_gradients_of_half_types_are_what_the_operator_tells(dtype):
+    tensors, lengths = make(6, 3, 4, [6, 0, 2], dtype)
+    u, x, *state = (t.detach() for t in tensors.values())
+    given = torch.ones_like(x), torch.ones(3, 4), u, x, *state, lengths, None
+    args = (*given, torch.zeros(6, 3, 4), True)
+    torch.library.opcheck(recurrence_backward, args, test_utils="test_faketensor")
 
 
 def test_compiled_without_a_graph_break():
