@@ -1,37 +1,17 @@
-"""The encoder: what ESPnet asks of one, and every utterance as if it were alone."""
+"""The encoder is what ESPnet asks of one."""
 
 import copy
 import io
-import math
 
 import pytest
 import torch
-from data.small_encoder import SMALL, VARIANTS, build
+from data.small_encoder import SMALL, build
 from espnet2.asr.ctc import CTC
-from espnet2.asr.espnet_model import ErrorCalculator
 from torch import nn
 
-from espnet_srupp.compat import TooShortUttError
 from espnet_srupp.encoder import SRUppEncoder
 
 INPUT_LAYERS = ["conv2d", "conv2d1", "conv2d2", "conv2d6", "conv2d8", "linear", None]
-
-
-def assert_alone_equals_batched(encoder, xs_pad, ilens, **kwargs):
-    encoder.eval()
-    with torch.no_grad():
-        batched, olens, _ = encoder(xs_pad, ilens, **kwargs)
-        batched = batched[0] if isinstance(batched, tuple) else batched
-        assert batched.shape[1] == olens.max()
-        for i, n in enumerate(ilens.tolist()):
-            if olens[i] > 0:
-                alone, olen, _ = encoder(
-                    xs_pad[i : i + 1, :n], ilens[i : i + 1], **kwargs
-                )
-                alone = alone[0] if isinstance(alone, tuple) else alone
-                assert olen.tolist() == [olens[i]]
-                found = batched[i, : olens[i]]
-                torch.testing.assert_close(found, alone[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("input_layer", [*INPUT_LAYERS, "embed"])
@@ -113,130 +93,6 @@ def test_attention_interval_counts_from_the_first_layer():
     assert attention == [False, True, False, True, False]
 
 
-def test_espnets_padding_invariance():
-    # espnet/test/espnet2/asr/encoder/padding_invariance.py, of 202609 and later
-    torch.manual_seed(0)
-    encoder = SRUppEncoder(
-        40,
-        output_size=32,
-        hidden_size=64,
-        attention_size=32,
-        attention_heads=2,
-        num_blocks=2,
-        embed_size=32,
-        input_layer="conv2d",
-    )
-    feats = torch.randn(2, 163, 40)
-    feats[1, 120:] = 0
-    assert_alone_equals_batched(encoder, feats, torch.tensor([163, 120]))
-
-
-@VARIANTS
-def test_an_utterance_alone_equals_itself_in_a_batch(options):
-    encoder, kwargs = build(**options)
-    xs_pad, ilens = torch.randn(5, 103, 20), torch.tensor([103, 98, 7, 45, 3])
-    assert_alone_equals_batched(encoder, xs_pad, ilens, **kwargs)
-
-
-@pytest.mark.parametrize("input_layer", INPUT_LAYERS)
-def test_no_input_layer_depends_on_the_batch(input_layer):
-    encoder, _ = build(input_layer=input_layer)
-    xs_pad, ilens = torch.randn(5, 64, 20), torch.tensor([64, 63, 62, 45, 17])
-    assert_alone_equals_batched(encoder, xs_pad, ilens)
-
-
-def test_nothing_that_pads_an_utterance_is_read():
-    encoder, _ = build(dropout_rate=0.0)
-    ilens = torch.tensor([60, 41, 3])
-    xs_pad = torch.randn(3, 60, 20)
-    padded = torch.arange(60) >= ilens[:, None]
-    results = []
-    for value in (0.0, math.nan):
-        filled = xs_pad.masked_fill(padded[..., None], value).requires_grad_()
-        encoder.zero_grad()
-        out, _, _ = encoder(filled, ilens)
-        out.sum().backward()
-        results.append([out, filled.grad, *[p.grad for p in encoder.parameters()]])
-    for zero, nan in zip(*results, strict=True):
-        assert nan.isfinite().all()
-        torch.testing.assert_close(nan, zero, rtol=0, atol=0)
-
-
-def test_batch_neighbours_of_nan_change_nothing():
-    encoder, _ = build(dropout_rate=0.0)
-    ilens = torch.tensor([60, 41, 50])
-    xs_pad = torch.randn(3, 60, 20)
-    results = []
-    for value in (1.0, math.nan):
-        filled = xs_pad.clone()
-        filled[0] = filled[2] = value
-        out, olens, _ = encoder(filled.requires_grad_(), ilens)
-        (gradient,) = torch.autograd.grad(out[1, : olens[1]].sum(), filled)
-        results.append((out[1, : olens[1]], gradient[1]))
-    torch.testing.assert_close(*results, rtol=0, atol=0)
-
-
-def test_wider_padding_is_trimmed():
-    encoder, _ = build()
-    encoder.eval()
-    xs_pad, ilens = torch.randn(2, 60, 20), torch.tensor([60, 41])
-    wide = nn.functional.pad(xs_pad, (0, 0, 0, 40), value=math.nan)
-    torch.testing.assert_close(encoder(wide, ilens), encoder(xs_pad, ilens))
-
-
-def test_espnet_counts_the_ctcs_errors_of_a_batch_as_of_its_utterances_alone():
-    tokens = ["<blank>", *"abcdef", "<sos/eos>"]
-    calculate = ErrorCalculator(tokens, " ", "<blank>")
-    encoder, _ = build()
-    ctc = nn.Linear(encoder.output_size(), len(tokens))
-    # a frame of zeros is an "a", and others are what their numbers say
-    for bias in (encoder.output.bias, ctc.bias):
-        nn.init.zeros_(bias)
-    ctc.bias.data[1] = 0.1
-    ctc.weight.data *= 10
-    xs_pad, ilens = torch.randn(3, 200, 20), torch.tensor([200, 97, 30])
-    ys_pad = torch.randint(1, 7, (3, 5))
-
-    @torch.no_grad()
-    def error(rows):
-        xs, _, _ = encoder.eval()(xs_pad[rows, : ilens[rows].max()], ilens[rows])
-        return calculate(ctc(xs).argmax(-1), ys_pad[rows], is_ctc=True)
-
-    alone = [error([row]) for row in range(3)]
-    assert min(alone) > 0
-    assert error([0, 1, 2]) == pytest.approx(sum(alone) / 3)
-
-
-def test_lengths_beyond_the_input_are_refused():
-    encoder, _ = build()
-    with pytest.raises(ValueError, match="names 61 frames, but xs_pad has 60"):
-        encoder(torch.randn(2, 60, 20), torch.tensor([61, 41]))
-
-
-@pytest.mark.parametrize("T", [3, 60], ids=["narrow", "wide-padding"])
-@pytest.mark.parametrize(
-    "input_layer, limit",
-    [("conv2d", 7), ("conv2d6", 11), ("conv2d8", 15), ("linear", 1)],
-)
-def test_too_short_utterances_alone_raise_espnets_error(input_layer, limit, T):
-    encoder, _ = build(input_layer=input_layer)
-    n = min(T, limit - 1)
-    with pytest.raises(TooShortUttError, match=f"has {n} frames") as error:
-        encoder(torch.randn(2, T, 20), torch.tensor([n, 0]))
-    assert (error.value.actual_size, error.value.limit) == (n, limit)
-
-
-@pytest.mark.parametrize("input_layer", ["conv2d", "conv2d8", "linear"])
-def test_too_short_utterances_beside_others_have_no_frames(input_layer):
-    encoder, _ = build(input_layer=input_layer)
-    xs_pad = torch.randn(3, 40, 20, requires_grad=True)
-    out, olens, _ = encoder(xs_pad, torch.tensor([0, 40, 0]))
-    out.sum().backward()
-    assert olens[0] == olens[2] == 0 < olens[1]
-    assert out.isfinite().all() and xs_pad.grad.isfinite().all()
-    assert (xs_pad.grad[0] == 0).all()
-
-
 def test_intermediate_outputs_do_not_disturb_the_last_one():
     encoder, _ = build()
     other, _ = build(interctc_layer_idx=[1, 2])
@@ -269,15 +125,6 @@ def test_all_hidden_states_end_with_the_output():
     assert len(states) == 3
     torch.testing.assert_close(states[-1], xs)
     torch.testing.assert_close(encoder(*batch)[0], xs)
-
-
-def test_masks_stand_for_lengths():
-    encoder, _ = build()
-    encoder.eval()
-    xs_pad, ilens = torch.randn(2, 60, 20), torch.tensor([60, 41])
-    masks = torch.arange(60) >= ilens[:, None]
-    found = encoder(xs_pad, torch.tensor([60, 60]), masks=masks)
-    torch.testing.assert_close(found, encoder(xs_pad, ilens))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])

@@ -1,0 +1,76 @@
+"""Utterances are joined for training with what is bad left out, as stage 2 does."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_srupp.recipe import datadir, longform
+from espnet_srupp.recipe.datadir import DataDir
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.options import Options
+
+RATE = 1000
+
+
+@pytest.fixture
+def training(tmp_path, monkeypatch):
+    """A set of 40 utterances of 1 s; one's audio is cut off, one has no transcript."""
+    monkeypatch.chdir(tmp_path)
+    ids = [f"fcaw-an{n}-b" for n in range(1, 41)]
+    (tmp_path / "wav").mkdir()
+    for name in ids:
+        samples = np.arange(RATE, dtype="int16")
+        soundfile.write(tmp_path / "wav" / f"{name}.wav", samples, RATE)
+    damaged = tmp_path / "wav" / f"{ids[3]}.wav"
+    damaged.write_bytes(damaged.read_bytes()[:-100])
+    wav = {name: f"wav/{name}.wav" for name in ids}
+    data = DataDir(wav, dict.fromkeys(ids, "A"), dict.fromkeys(ids, "fcaw"))
+    datadir.write(data, Path("data/train"))
+    text = tmp_path / "data/train/text"
+    text.write_text(text.read_text().replace(f"{ids[7]} A", f"{ids[7]} "))
+    return ids
+
+
+def test_bad_utterances_of_a_training_are_not_joined(training, capsys):
+    options = Options(train_set="train", valid_set="dev", nj=1)
+    longform.join(options, Path("data/train"), 2, strict=False)
+    text = datadir.read(Path("data/train_long/2x")).text
+    assert list(text.values()) == 19 * ["A A"]
+    printed = capsys.readouterr().out
+    assert "2 of 40 utterances of data/train are not joined (log: data/" in printed
+
+
+def test_strict_stops_at_bad_utterances(training):
+    options = Options(train_set="train", valid_set="dev", nj=1)
+    with pytest.raises(RecipeError, match=r"wav/fcaw-an4-b.wav .* is truncated"):
+        longform.join(options, Path("data/train"), 2)
+
+
+def test_what_is_largely_bad_is_not_joined(training):
+    for name in training[10:13]:
+        Path("wav", f"{name}.wav").write_text("not audio")
+    options = Options(train_set="train", valid_set="dev", nj=1)
+    with pytest.raises(RecipeError, match="of 40 utterances .* more than a tenth"):
+        longform.join(options, Path("data/train"), 2, strict=False)
+
+
+def test_what_a_kill_has_left_of_a_folder_is_replaced(training):
+    left = Path("data/train_long/2x/text")
+    left.parent.mkdir(parents=True)
+    left.touch()
+    options = Options(train_set="train", valid_set="dev", nj=1)
+    longform.join(options, Path("data/train"), 2, strict=False)
+    assert left.read_text()
+
+
+def test_a_failure_does_not_pass_for_what_was_joined_before(training):
+    before = Path("data/train_long/2x/provenance.csv")
+    before.parent.mkdir(parents=True)
+    before.write_text("recording,utterance\nlong0001,1\nlong0001,2\n")
+    options = Options(
+        train_set="train", valid_set="dev", nj=1, longform_join_args="--gap x"
+    )
+    with pytest.raises(RecipeError, match="--gap"):
+        longform.join(options, Path("data/train"), 2, strict=False)
