@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import torch
+from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity
 
 # part by what an operator's name contains, the first that fits
@@ -25,13 +26,17 @@ def shares(run: Callable[[], None], device: str) -> dict[str, float]:
         run()
     times = dict.fromkeys([*PARTS, "rest"], 0.0)
     for event in profiler.key_averages():
+        # a GPU's time is told twice, of kernels and of the operators that start them
+        if event.device_type != DeviceType.CPU:
+            continue
         own = (
             event.self_device_time_total
             if device == "cuda"
             else event.self_cpu_time_total
         )
         times[part(event.key)] += own
-    total = sum(times.values())
+    # nothing is seen of a GPU where CUPTI cannot be used
+    total = sum(times.values()) or 1.0
     return {name: spent / total for name, spent in times.items()}
 
 

@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import platform
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -29,6 +30,9 @@ def write(report: dict, path: Path | None) -> None:
 
 
 def _git(*arguments: str) -> str:
+    """What git says; nothing where it is missing or knows no repository."""
+    if shutil.which("git") is None:
+        return ""
     here = Path(__file__).parent
     command = ["git", "-C", str(here), *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
