@@ -9,11 +9,15 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 # queries whose scores with all keys exist at once, so memory stays linear in time; on a
 # CPU so few that they stay in cache
 TILE, TILE_CPU = 1024, 256
+# without cuDNN's, which torch prefers on an H100: with a mask its gradients can be NaN
+# (pytorch/pytorch#196678), and it is built again for each new shape of a batch
+KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 HALF_MAX = torch.finfo(torch.float16).max
 LARGE = 2.0**15  # half of it
 
@@ -136,7 +140,8 @@ def attend(
     if keys is not None:
         keys = keys[:, None, None]  # (B, 1, 1, T)
     if fused(q, dropout_rate):
-        return F.scaled_dot_product_attention(q, k, v, keys, dropout_rate)
+        with sdpa_kernel(KERNELS):
+            return F.scaled_dot_product_attention(q, k, v, keys, dropout_rate)
     tile = TILE_CPU if q.is_cpu else TILE
     if q.shape[2] <= tile:
         return attend_tile(q, k, v, keys, dropout_rate)

@@ -75,6 +75,19 @@ def test_attend_gives_zero_without_a_real_key(path, dtype, use):
         assert (tensor.grad[1] == 0).all()
 
 
+def test_cudnn_is_not_asked(use, monkeypatch):
+    def sdpa(q, *_):
+        enabled.append(torch.backends.cuda.cudnn_sdp_enabled())
+        return q
+
+    enabled = [torch.backends.cuda.cudnn_sdp_enabled()]
+    use("sdpa")
+    monkeypatch.setattr(F, "scaled_dot_product_attention", sdpa)
+    attend(*qkv(3, 1, 50, 8), key_mask(LENGTHS, 50))
+    enabled.append(torch.backends.cuda.cudnn_sdp_enabled())
+    assert enabled == [True, False, True]
+
+
 @PATHS
 def test_attend_ignores_what_padded_keys_hold(path, use):
     use(path)
