@@ -50,7 +50,8 @@ def main() -> None:
         for row in compare(case, seconds, encoders, meter, args.repeats):
             report["rows"].append(row)
             print(LINE.format(**row), flush=True)
-            print(" " * 15 + ", ".join(f"{k} {v:.0%}" for k, v in row["parts"].items()))
+            parts = ", ".join(f"{k} {v:.0%}" for k, v in row["parts"].items())
+            print(" " * 15 + (parts or "parts: not measured"))
     machine.write(report, args.json)
     if args.picture:
         draw(report, args.picture)

@@ -35,9 +35,9 @@ def shares(run: Callable[[], None], device: str) -> dict[str, float]:
             else event.self_cpu_time_total
         )
         times[part(event.key)] += own
+    total = sum(times.values())
     # nothing is seen of a GPU where CUPTI cannot be used
-    total = sum(times.values()) or 1.0
-    return {name: spent / total for name, spent in times.items()}
+    return {name: spent / total for name, spent in times.items() if total}
 
 
 def part(operator: str) -> str:

@@ -239,9 +239,12 @@ def test_a_layer_under_autocast(dtype):
         assert (actual - expected).norm() <= 0.05 * expected.norm() + 1e-6
 
 
+# on a CPU their errors are 0.12, as scores of -130 have steps of 1, and 0.002
 @pytest.mark.parametrize("T", [64, 100, 192])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_attention_with_padding(dtype, T):
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.bfloat16, 0.2), (torch.float16, 0.02)]
+)
+def test_attention_with_padding(dtype, tolerance, T):
     """Low scores at lengths that cuDNN gets wrong, and a row without any frame."""
     q, k, v = (torch.randn(3, 2, T, 64).to(dtype) for _ in range(3))
     q, k = 0.1 * q + 1, 4 * k - 16
@@ -258,7 +261,7 @@ def test_attention_with_padding(dtype, T):
     for expected, actual in zip(*results, strict=True):
         assert actual.isfinite().all()
         assert (actual[1] == 0).all()
-        assert (actual - expected).norm() <= 0.1 * expected.norm() + 1e-6
+        assert (actual - expected).norm() <= tolerance * expected.norm() + 1e-6
 
 
 def test_compiled_without_a_graph_break():

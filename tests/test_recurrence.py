@@ -220,8 +220,10 @@ from espnet_srupp.recurrence import recurrence
 torch.set_num_threads(2)
 def compute():
     sizes = (8, 3, 3, 32), (8, 3, 32), (2, 32), (2, 32)
-    u, *rest = [torch.full(size, 0.5, requires_grad=True) for size in sizes]
-    recurrence(u, *rest)[0].sum().backward()
+    torch.manual_seed(0)
+    u, *rest = [torch.randn(size, requires_grad=True) for size in sizes]
+    h, _ = recurrence(u, *rest, lengths=torch.tensor([8, 2, 5]))
+    h.sum().backward()
     return u.grad
 expected = compute()
 if child := os.fork():
