@@ -6,10 +6,7 @@ the source itself, or NVRTC's PTX translated to C++, where an asynchronous copy 
 long as it may and accesses are checked for their bounds and alignment.
 """
 
-import inspect
 import shutil
-import sys
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,6 +17,7 @@ from host.start import (
     starter_of_ptx,
     starter_of_source,
 )
+from test_cuda_launcher import CARD
 from test_recurrence import TOLERANCE, assert_equal, make, project, run
 
 from espnet_srupp.recurrence import cuda, recurrence
@@ -27,7 +25,6 @@ from espnet_srupp.recurrence import cuda, recurrence
 pytestmark = pytest.mark.once
 
 SIGMOID_BOUND = 3e-7  # in kernels/README.md
-CARD = cuda.Card(multiprocessors=132, shared_bytes=228 * 1024)  # an H200's
 
 
 @pytest.fixture(scope="session", params=["source", "sm_70", "sm_90"])
@@ -265,89 +262,6 @@ def test_half_numbers_are_rounded_as_torch_rounds(dtype, on_host):
     h, c_last = recurrence(u, x, zeros, zeros, c0)
     assert torch.equal(c_last, c0)
     assert torch.equal(h[0], c0.to(dtype))
-
-
-@pytest.mark.parametrize(
-    ("B", "dtype", "expected"),
-    [
-        pytest.param(1, torch.float32, (1, 32), id="B1-float32"),
-        pytest.param(1, torch.bfloat16, (2, 32), id="B1-bfloat16"),
-        pytest.param(16, torch.float32, (2, 16), id="B16-float32"),
-        pytest.param(16, torch.bfloat16, (2, 32), id="B16-bfloat16"),
-        pytest.param(64, torch.float32, (4, 4), id="B64-float32"),
-        pytest.param(64, torch.bfloat16, (4, 8), id="B64-bfloat16"),
-    ],
-)
-def test_geometry_of_an_h200(B, dtype, expected):
-    moved = [torch.empty(1, dtype=dtype), torch.empty(1)]
-    chosen = cuda.choose(B * 3328, 1664, 4 * dtype.itemsize, moved, CARD)
-    assert chosen == expected
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("D", [1, 2, 3, 6, 64, 3328])
-@pytest.mark.parametrize("B", [1, 16, 4096])
-def test_a_geometry_fits_the_tensors(B, D, dtype):
-    moved = [torch.empty(9, dtype=dtype)[1:], torch.empty(4, dtype=torch.float64)]
-    channels, frames = cuda.choose(B * D, D, 48, moved, CARD)
-    assert D % channels == 0
-    assert all(t.data_ptr() % (channels * t.itemsize) == 0 for t in moved)
-    assert frames * channels * 48 * cuda.WARP <= cuda.BLOCK_BYTES
-
-
-def test_signatures_are_those_of_the_cpu():
-    from espnet_srupp.recurrence import cpu
-
-    for name in ("forward", "backward"):
-        functions = getattr(cpu, name), getattr(cuda, name)
-        assert len({inspect.signature(function) for function in functions}) == 1
-
-
-def test_a_backend_of_another_device_is_an_error():
-    values = [t.detach() for t in make(4, 2, 6)[0].values()]
-    with pytest.raises(ValueError, match="backend 'cuda' does not serve .* on 'cpu'"):
-        recurrence(*values, backend="cuda")
-
-
-def test_a_sparse_tensor_is_named():
-    u, x, v, b, _ = (t.detach() for t in make(4, 2, 6)[0].values())
-    with pytest.raises(ValueError, match="x is torch.sparse_coo, expected a dense"):
-        recurrence(u, x.to_sparse(), v, b)
-
-
-@pytest.mark.parametrize(("version", "extra"), [("12.8", "cuda12"), ("13.0", "cuda13")])
-def test_a_missing_cupy_is_named_with_its_remedy(version, extra, monkeypatch):
-    monkeypatch.setattr(torch.version, "cuda", version)
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    message = rf"need CuPy; run pip install 'espnet_srupp\[{extra}\]'\.$"
-    with pytest.raises(ImportError, match=message):
-        cuda._cupy()
-
-
-def test_a_cupy_without_a_folder_for_kernels_is_named(tmp_path, monkeypatch):
-    (tmp_path / "cupy.py").write_text("raise PermissionError(13, 'denied', '/home/x')")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "cupy", raising=False)
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-    with pytest.raises(OSError, match="denied.*: let CUPY_CACHE_DIR name a folder"):
-        cuda._cupy()
-
-
-def test_an_old_cupy_is_named_with_its_remedy(monkeypatch):
-    class Stream:
-        """CuPy 13's: it can be made of a pointer, but not of torch's stream."""
-
-    old = SimpleNamespace(__version__="13.6.0", cuda=SimpleNamespace(Stream=Stream))
-    monkeypatch.setattr(torch.version, "cuda", "12.8")
-    monkeypatch.setitem(sys.modules, "cupy", old)
-    with pytest.raises(ImportError, match=r"CuPy 13\.6\.0 .* 'espnet_srupp\[cuda12\]'"):
-        cuda._cupy()
-
-
-def test_another_gpus_torch_is_named(monkeypatch):
-    monkeypatch.setattr(torch.version, "cuda", None)
-    with pytest.raises(ImportError, match="this PyTorch is not built for CUDA"):
-        cuda._cupy()
 
 
 @pytest.mark.parametrize("architecture", [70, 80, 90])
