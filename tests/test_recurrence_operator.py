@@ -145,6 +145,13 @@ def test_bad_arguments_are_named(changes, message):
         recurrence(**bad(**changes))
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_no_channel_is_an_error(bidirectional):
+    tensors, _ = make(4, 2, 0)
+    with pytest.raises(ValueError, match="D is 0, expected a channel or more"):
+        recurrence(*tensors.values(), bidirectional=bidirectional)
+
+
 def test_bidirectional_needs_an_even_number_of_channels():
     tensors, _ = make(4, 2, 5)
     with pytest.raises(ValueError, match="D is 5, expected an even number"):

@@ -107,6 +107,8 @@ def _check(u, x, v, b, c0, lengths, mask_c, bidirectional) -> None:
         names = ", ".join(str(dtype).removeprefix("torch.") for dtype in STATE)
         raise ValueError(f"recurrence: u is {u.dtype}, expected one of {names}.")
     T, B, _, D = u.shape
+    if D == 0:
+        raise ValueError("recurrence: D is 0, expected a channel or more.")
     if bidirectional and D % 2:
         raise ValueError(f"recurrence: D is {D}, expected an even number of channels.")
     names = "u", "x", "v", "b", "c0", "mask_c", "lengths"
