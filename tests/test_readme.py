@@ -58,7 +58,7 @@ def test_a_command_names_what_exists(command, monkeypatch):
         own = [word for word in words[start + 1 : end] if word != "\n"]
         monkeypatch.chdir(script.parent)
         given = arguments.parse([*own, *command[1:]], ROOT)
-        assert Path(given.asr_config).exists()
+        assert all(Path(path).exists() for path in given.asr_configs)
     elif command[:1] == ["python3"] and command[1].endswith(".py"):
         assert (ROOT / command[1]).exists()
     elif command[2:3] == ["espnet_srupp.profile"]:

@@ -17,7 +17,6 @@ from espnet_srupp.recipe.options import CORPORA, Options
 # what may be given relative to the folder in which run.sh was called
 INPUT_FILES = (
     "archive",
-    "asr_config",
     "lm_config",
     "inference_config",
     "bpe_train_text",
@@ -127,6 +126,8 @@ def parse(words: Sequence[str], caller: Path) -> Options:
     names = (*INPUT_FILES, *CORPORA)
     given = {n: getattr(options, n) for n in names if getattr(options, n)}
     found = {n: find(n, path, caller) for n, path in given.items()}
+    configs = [find("asr_config", path, caller) for path in options.asr_configs if path]
+    found["asr_config"] = shlex.join(configs)
     others = [
         f"{name}={os.path.relpath(find('longform_models', folder, caller))}"
         for name, folder in options.others.items()
@@ -143,7 +144,7 @@ def parse(words: Sequence[str], caller: Path) -> Options:
 
 
 def find(name: str, path: str, caller: Path) -> str:
-    kind = "file" if name in INPUT_FILES else "folder"
+    kind = "file" if name in (*INPUT_FILES, "asr_config") else "folder"
     keys = ""
     if name == "pretrained_model":
         # which of its parameters, and for what, may follow the file

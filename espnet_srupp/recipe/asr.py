@@ -8,12 +8,14 @@ from pathlib import Path
 from espnet_srupp.recipe import arguments, config, stage
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import full_disk_named
-from espnet_srupp.recipe.layout import layout
+from espnet_srupp.recipe.layout import layout, trainings
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.program import end_as_by_interrupt, exit_code
 
 LAST = 15
 LANGUAGE_MODEL, NGRAM, TRAININGS = range(6, 9), 9, {7, 11}
+# done for each --asr_config, the other stages for the last
+TRAINED = (10, 11)
 # what the options of asr.sh leave out
 SKIPS = {
     "skip_data_prep": range(1, 6),
@@ -47,6 +49,7 @@ def run(given: Options) -> None:
     from espnet_srupp.recipe import check, training
     from espnet_srupp.recipe.stages import STAGES
 
+    *before, given = trainings(given)
     names = layout(given)
     if given.check:
         return check.run(given, names)
@@ -54,8 +57,9 @@ def run(given: Options) -> None:
         # hours of preparing data are for nothing without the GPU
         training.gpus(given)
     for number in numbers:
-        for step in STAGES[number](given, names):
-            stage.run(step, given.force, [Path(given.dumpdir), Path(given.expdir)])
+        for each in [*(before if number in TRAINED else ()), given]:
+            for step in STAGES[number](each, layout(each)):
+                stage.run(step, given.force, [Path(given.dumpdir), Path(given.expdir)])
 
 
 def chosen(given: Options) -> list[int]:

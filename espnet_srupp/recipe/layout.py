@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from espnet_srupp.recipe import config
@@ -59,6 +59,27 @@ class Layout:
     @property
     def decoding(self) -> Path:
         return self.exp / self.inference
+
+
+def trainings(options: Options) -> list[Options]:
+    """A training for each --asr_config, which begins with the model of the one before.
+
+    The last has the names that were given. Those before it add their configuration's,
+    and are named by it alone where none was.
+    """
+    *before, last = options.asr_configs
+    chain, model = [], options.pretrained_model
+    for path in before:
+        own = {
+            name: f"{given}_{Path(path).stem}" if given else ""
+            for name, given in options.some("asr_tag", "asr_exp").items()
+        }
+        training = replace(
+            options, asr_config=path, asr_stats_dir="", pretrained_model=model, **own
+        )
+        chain.append(training)
+        model = str(layout(training).exp / "valid.acc.ave.pth")
+    return [*chain, replace(options, asr_config=last, pretrained_model=model)]
 
 
 def layout(options: Options) -> Layout:

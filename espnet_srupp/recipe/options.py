@@ -109,7 +109,12 @@ class Options:
     )
     lm_fold_length: int = option("language model", 150, "for batch_type folded, tokens")
     # model
-    asr_config: str = option("model", "", "YAML file of the training")
+    asr_config: str = option(
+        "model",
+        "",
+        "YAML file of the training; of several by spaces each is trained, and begins "
+        "with the valid.acc.ave.pth of the one before",
+    )
     asr_args: str = option("model", "", 'overrides, e.g. "--max_epoch 10"')
     asr_tag: str = option("model", "", "name of the experiment, default: from options")
     asr_exp: str = option("model", "", "folder of the experiment, overrides asr_tag")
@@ -190,6 +195,11 @@ class Options:
     def symbols(self) -> list[str]:
         """What BPE keeps whole."""
         return [symbol for symbol in self.bpe_nlsyms.split(",") if symbol]
+
+    @property
+    def asr_configs(self) -> list[str]:
+        """The configurations to train, "" for ESPnet's defaults."""
+        return shlex.split(self.asr_config) or [""]
 
     @property
     def lm_texts(self) -> list[str]:

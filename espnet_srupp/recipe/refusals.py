@@ -18,7 +18,7 @@ NUMERIC = {
 # options that hold words for another program
 ARGUMENTS = (
     *("asr_args", "lm_args", "inference_args", "lm_train_text", "python", "cuda_cmd"),
-    *("longform_models", "longform_join_args", "longform_args"),
+    *("asr_config", "longform_models", "longform_join_args", "longform_args"),
 )
 # what run.sh tells ESPnet by itself
 OWN = (
