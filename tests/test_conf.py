@@ -214,7 +214,7 @@ def test_conformer_is_as_large_as_espnet_published(corpus, tokens, millions):
 
 
 def test_an4_compares_encoders_of_one_size_each_at_its_own_learning_rate():
-    ours, theirs = (training("an4", model) for model in ("srupp", "conformer"))
+    ours, theirs = (training("an4", model) for model in ("srupp_study", "conformer"))
     sizes = [count_parameters(build(path).encoder) for path in (ours, theirs)]
     assert sizes[0] == pytest.approx(sizes[1], rel=0.02)
     assert differing(ours, theirs) <= ENCODER | {"optim_conf"}
@@ -224,6 +224,12 @@ def test_an4_compares_encoders_of_one_size_each_at_its_own_learning_rate():
     for key in settings[0] | settings[1]:
         if key.startswith("optim_conf"):
             assert settings[0].get(key) == settings[1].get(key), key
+
+
+def test_an4_s_second_training_has_the_first_one_s_model_and_other_frames():
+    first, second = (training("an4", name) for name in ("srupp", "srupp_dense"))
+    changed = {"frontend_conf", "max_epoch", "scheduler_conf"}
+    assert differing(first, second) == changed
 
 
 @OF_PAPER

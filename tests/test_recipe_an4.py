@@ -2,18 +2,14 @@
 
 import io
 import os
-import shutil
-import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
-from processes import gone, needs_proc
 
-from espnet_srupp.recipe import arguments, datadir, sound
+from espnet_srupp.recipe import datadir, sound
 from espnet_srupp.recipe.corpora import an4
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.layout import layout
 
 ROOT = Path(__file__).parents[1]
 ARCHIVE = ROOT.parent / "shared" / "data" / "an4.tar.gz"
@@ -184,96 +180,3 @@ def test_without_an_archive_it_is_fetched_from_its_origin(small, monkeypatch):
     prepare(None)
     assert Path("downloads/an4-b567d13.tar.gz").exists()
     assert len(datadir.read(Path("data/test")).text) == 1
-
-
-# run_best.sh
-
-# takes down its arguments, and "trains" where they do not say --check
-RECORD = """#!/usr/bin/env bash
-printf '%s\\n' "$@" END >> "${RECORD}"
-[[ " $* " = *" --check "* ]] && exit
-exp=exp/asr_$(grep -A 1 -e '^--asr_tag' "${RECORD}" | tail -n 1)
-mkdir -p "${exp}" && touch "${exp}/valid.acc.ave.pth"
-"""
-# as python3, which ends by Ctrl-C and by a kill in the same way
-SLOW = """#!/usr/bin/env bash
-trap 'echo ended >&2; exit 130' TERM
-echo $$ >&2
-while true; do sleep 0.1; done
-"""
-
-
-@pytest.fixture
-def start(tmp_path, monkeypatch):
-    """Starts run_best.sh in a copy."""
-    python, recipe = tmp_path / "python3", tmp_path / "recipes/an4/asr1"
-    python.write_text(RECORD)
-    python.chmod(0o755)
-    own = ROOT / "recipes" / "an4" / "asr1"
-    shutil.copytree(own / "conf", recipe / "conf")
-    for script in (own / "run.sh", own / "run_best.sh", own.parents[1] / "path.sh"):
-        shutil.copy(script, recipe.parents[1] if script.name == "path.sh" else recipe)
-    monkeypatch.chdir(recipe)
-    (tmp_path / "record").touch()
-
-    def start(*words):
-        return subprocess.Popen(
-            [str(recipe / "run_best.sh"), *words],
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=tmp_path,
-            env={
-                "PATH": f"{tmp_path}:{os.environ['PATH']}",
-                "VIRTUAL_ENV": "active",
-                "RECORD": str(tmp_path / "record"),
-            },
-        )
-
-    return start
-
-
-@pytest.fixture
-def best(start, tmp_path):
-    """Calls run_best.sh; returns exit code, errors, and what each run.sh was."""
-
-    def best(*words):
-        with start(*words) as script:
-            errors = script.stderr.read()
-        commands = (tmp_path / "record").read_text().split("\nEND\n")[:-1]
-        return script.returncode, errors, [c.split("\n")[2:] for c in commands]
-
-    return best
-
-
-def test_each_training_of_the_best_model_goes_on_from_the_one_before(best, tmp_path):
-    code, errors, commands = best("--ngpu", "1")
-    assert code == 0, errors
-    before = ""
-    for words, name in zip(commands, ("first", "joined", "dense"), strict=True):
-        given = arguments.parse(words, tmp_path)
-        assert given.ngpu == 1 and given.asr_tag == name
-        assert given.pretrained_model == before
-        before = str(layout(given).exp / given.inference_asr_model)
-
-
-def test_the_best_model_is_not_gone_on_with_when_nothing_is_trained(best):
-    code, _, commands = best("--check", "true")
-    assert code == 0 and len(commands) == 1
-
-
-def test_what_the_best_model_s_trainings_need_themselves_is_refused(best):
-    code, errors, commands = best("--asr_tag", "mine")
-    assert code == 1 and commands == []
-    assert errors.startswith("error: --asr_tag: run_best.sh gives that itself")
-
-
-@needs_proc
-def test_a_training_of_the_best_model_ends_with_the_script(start, tmp_path):
-    (tmp_path / "python3").write_text(SLOW)
-    with start() as script:
-        pid = int(script.stderr.readline())
-        # the others of its trap may be ignored here, as by nohup, and then are there
-        script.terminate()
-        assert script.stderr.read() == "ended\n"
-    assert script.returncode == 130
-    assert gone(pid)

@@ -67,7 +67,7 @@ def trained(tmp_path_factory):
     again = yaml.safe_load(CONFIG) | {"optim_conf": {"lr": 0.0}}
     again["frontend_conf"]["hop_length"] = 100
     (recipe / "conf/again.yaml").write_text(yaml.safe_dump(again))
-    return recipe, run(recipe, "--asr_config", CONFIGS, "--stop_stage", "12")
+    return recipe, run(recipe, "--asr_config", CONFIGS, "--stop_stage", "13")
 
 
 def weights(path):
@@ -98,6 +98,12 @@ def test_the_last_model_alone_is_decoded(trained):
     assert "stage 12" in printed
     assert not [*(recipe / FIRST).glob("inference*")]
     assert [*(recipe / SECOND).glob("inference*/test/text")]
+
+
+def test_results_name_the_model_that_the_training_began_with(trained):
+    recipe, _ = trained
+    results = (recipe / SECOND / "RESULTS.md").read_text()
+    assert f"- parameters to begin with: {FIRST}/{MODEL}\n" in results
 
 
 def test_what_is_trained_is_not_trained_again(trained):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import espnet_srupp
 from espnet_srupp.compat import ESPNET_VERSION
-from espnet_srupp.recipe import epochs, stage
+from espnet_srupp.recipe import config, epochs, stage
 from espnet_srupp.recipe.decoding import RESULTS
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.stage import timespan
@@ -126,6 +126,9 @@ def facts(exp: Path) -> list[str]:
             f"- training: {len(trained)} epochs of {each:.1f} s, "
             f"{timespan(sum(seconds))} together, {machine or 'machine unknown'}"
         )
+    own = exp / "config.yaml"
+    if own.exists() and (starts := config.load(str(own)).get("init_param")):
+        lines.append(f"- parameters to begin with: {', '.join(starts)}")
     for path in speeds(exp):
         name = path.parent.relative_to(exp)
         lines.append(f"- real-time factor of {name}: {path.read_text().strip()}")

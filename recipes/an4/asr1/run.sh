@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# AN4 as ESPnet's egs2/an4 splits and scores it, without a language model; for one:
-# --use_lm true --inference_config conf/decode_asr_lm.yaml; for the Conformer:
-# --asr_config conf/train_asr_conformer.yaml; --help lists all options.
+# AN4 as ESPnet's egs2/an4 splits and scores it, by two trainings without a language model;
+# for one: --use_lm true --inference_config conf/decode_asr_lm.yaml; for the Conformer:
+# --train_joined 0 --asr_config conf/train_asr_conformer.yaml; --help lists all options.
 set -euo pipefail
 
 cd -P -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")"
@@ -15,10 +15,11 @@ exec python3 -m espnet_srupp.recipe.asr \
     --valid_set train_dev \
     --test_sets "train_dev test" \
     --speed_perturb_factors "0.9 1.0 1.1" \
+    --train_joined 3 \
     --token_type bpe \
     --nbpe 30 \
     --lm_config conf/train_lm.yaml \
-    --asr_config conf/train_asr_srupp.yaml \
+    --asr_config "conf/train_asr_srupp.yaml conf/train_asr_srupp_dense.yaml" \
     --inference_config conf/decode_asr.yaml \
     --longform_join_args "--group '()'" \
     "$@"
