@@ -2,6 +2,7 @@
 
 import io
 import os
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -180,3 +181,40 @@ def test_without_an_archive_it_is_fetched_from_its_origin(small, monkeypatch):
     prepare(None)
     assert Path("downloads/an4-b567d13.tar.gz").exists()
     assert len(datadir.read(Path("data/test")).text) == 1
+
+
+# run.sh
+
+
+@pytest.fixture
+def capacity(tmp_path):
+    """Runs run.sh with a Python that tells how many of oneDNN's kernels are kept."""
+    python = tmp_path / "python3"
+    python.write_text('#!/bin/sh\necho "${ONEDNN_PRIMITIVE_CACHE_CAPACITY:-none}"\n')
+    python.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+
+    def run(**more):
+        surroundings = {"PATH": path, "VIRTUAL_ENV": str(tmp_path), **more}
+        script = str(ROOT / "recipes" / "an4" / "asr1" / "run.sh")
+        return subprocess.check_output([script], env=surroundings, text=True).strip()
+
+    return run
+
+
+@pytest.mark.parametrize("kilobytes, kept", [(12000001, "20000"), (11000000, "none")])
+def test_kernels_are_kept_where_there_is_memory_for_them(
+    capacity, tmp_path, kilobytes, kept
+):
+    awk = tmp_path / "awk"
+    awk.write_text(f"#!/bin/sh\necho {kilobytes}\n")
+    awk.chmod(0o755)
+    assert capacity() == kept
+    assert capacity(ONEDNN_PRIMITIVE_CACHE_CAPACITY="7") == "7"
+
+
+def test_a_machine_that_does_not_tell_its_memory_runs_as_well(capacity, tmp_path):
+    awk = tmp_path / "awk"
+    awk.write_text("#!/bin/sh\nexit 2\n")
+    awk.chmod(0o755)
+    assert capacity() == "none"
