@@ -3,6 +3,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 # elements of the first convolution's output that exist at once; oneDNN and cuDNN refuse
@@ -67,6 +68,7 @@ class Conv2dSubsampling(nn.Module):
                 "choose another input_layer"
             )
         self.input_layer = input_layer
+        self.width = width
         channels = 1
         layers = []
         for kernel, stride in CONVOLUTIONS[input_layer]:
@@ -86,7 +88,7 @@ class Conv2dSubsampling(nn.Module):
         frames, rows = output_length(T, self.input_layer), self.tile_rows(xs_pad)
         if frames <= rows:
             return self.subsample(xs_pad)
-        stride = math.prod(stride for _, stride in CONVOLUTIONS[self.input_layer])
+        stride = self.stride()
         overlap = shortest_input(self.input_layer) - stride
         tiles = [
             xs_pad[:, start * stride : (start + rows) * stride + overlap]
@@ -95,19 +97,28 @@ class Conv2dSubsampling(nn.Module):
         return torch.cat([self.subsample(tile) for tile in tiles], dim=1)
 
     def subsample(self, xs_pad: Tensor) -> Tensor:
+        half = computed_in(xs_pad).itemsize < 4
+        if self.width == 1 and half and xs_pad.is_cpu:
+            # oneDNN 3.10 with AMX: a bfloat16 convolution with a stride and an output
+            # that is one wide is garbage, so it gets a second column
+            xs_pad = F.pad(xs_pad, (0, self.stride()))
         x = xs_pad[:, None]  # (B, 1, T, F)
-        if not torch.is_grad_enabled() or computed_in(xs_pad).itemsize < 4:
+        if not torch.is_grad_enabled() or half:
             # channels last in memory: faster, but for float32 with its backward pass
             x = xs_pad[..., None].permute(0, 3, 1, 2)
-        x = self.conv(x)  # (B, C, T', F')
+        x = self.conv(x)[..., : self.width]  # (B, C, T', F')
         return self.linear(x.transpose(1, 2).flatten(2))
+
+    def stride(self) -> int:
+        """Frames for one of T'."""
+        return math.prod(stride for _, stride in CONVOLUTIONS[self.input_layer])
 
     def tile_rows(self, xs_pad: Tensor) -> int:
         """Frames T' of a tile."""
-        B, _, F = xs_pad.shape
-        (kernel, stride), *others = CONVOLUTIONS[self.input_layer]
-        frames = math.prod(stride for _, stride in others)  # of the first for one of T'
-        width = (F - kernel) // stride + 1
+        B, _, features = xs_pad.shape
+        (kernel, stride), *_ = CONVOLUTIONS[self.input_layer]
+        frames = self.stride() // stride  # of the first for one of T'
+        width = (features - kernel) // stride + 1
         return max(1, TILE // (B * self.linear.out_features * frames * width))
 
 

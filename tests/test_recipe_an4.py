@@ -14,6 +14,7 @@ from espnet_srupp.recipe.errors import RecipeError
 
 ROOT = Path(__file__).parents[1]
 ARCHIVE = ROOT.parent / "shared" / "data" / "an4.tar.gz"
+CAPACITY = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 needs_archive = pytest.mark.skipif(not ARCHIVE.exists(), reason=f"{ARCHIVE} is absent")
 
 # the real one
@@ -186,35 +187,13 @@ def test_without_an_archive_it_is_fetched_from_its_origin(small, monkeypatch):
 # run.sh
 
 
-@pytest.fixture
-def capacity(tmp_path):
-    """Runs run.sh with a Python that tells how many of oneDNN's kernels are kept."""
+@pytest.mark.parametrize("given, kept", [({}, "20000"), ({CAPACITY: "7"}, "7")])
+def test_kernels_of_all_batches_are_kept_unless_told_otherwise(tmp_path, given, kept):
     python = tmp_path / "python3"
-    python.write_text('#!/bin/sh\necho "${ONEDNN_PRIMITIVE_CACHE_CAPACITY:-none}"\n')
+    python.write_text(f'#!/bin/sh\necho "${CAPACITY}"\n')
     python.chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
-
-    def run(**more):
-        surroundings = {"PATH": path, "VIRTUAL_ENV": str(tmp_path), **more}
-        script = str(ROOT / "recipes" / "an4" / "asr1" / "run.sh")
-        return subprocess.check_output([script], env=surroundings, text=True).strip()
-
-    return run
-
-
-@pytest.mark.parametrize("kilobytes, kept", [(12000001, "20000"), (11000000, "none")])
-def test_kernels_are_kept_where_there_is_memory_for_them(
-    capacity, tmp_path, kilobytes, kept
-):
-    awk = tmp_path / "awk"
-    awk.write_text(f"#!/bin/sh\necho {kilobytes}\n")
-    awk.chmod(0o755)
-    assert capacity() == kept
-    assert capacity(ONEDNN_PRIMITIVE_CACHE_CAPACITY="7") == "7"
-
-
-def test_a_machine_that_does_not_tell_its_memory_runs_as_well(capacity, tmp_path):
-    awk = tmp_path / "awk"
-    awk.write_text("#!/bin/sh\nexit 2\n")
-    awk.chmod(0o755)
-    assert capacity() == "none"
+    surroundings = {"PATH": path, "VIRTUAL_ENV": str(tmp_path), **given}
+    script = ROOT / "recipes" / "an4" / "asr1" / "run.sh"
+    told = subprocess.check_output([script], env=surroundings, text=True)
+    assert told.strip() == kept
