@@ -33,6 +33,10 @@ class SRUppEncoder(AbsEncoder):
         padding_idx: token whose embedding stays zero, for `input_layer: embed`.
         attention_interval: layers k, 2k, ... have attention; 1 is every layer.
         query_norm: a layer norm of the attention's queries; the papers have none.
+        stack_norm: a layer norm before the first layer and one after the last; the
+            papers have neither.
+        forget_bias: where the biases of the forget gates start.
+        reset_bias: where those of the reset gates start.
         interctc_layer_idx: layers (from 1) whose outputs are returned as well.
         interctc_use_conditioning: adds what the CTC makes of those to what follows.
         layer_drop_rate: probability that a training batch passes a layer by.
@@ -61,6 +65,9 @@ class SRUppEncoder(AbsEncoder):
         padding_idx: int = -1,
         attention_interval: int = 1,
         query_norm: bool = True,
+        stack_norm: bool = True,
+        forget_bias: float = 1.0,
+        reset_bias: float = -1.0,
         interctc_layer_idx: list[int] = [],  # noqa: B006
         interctc_use_conditioning: bool = False,
         layer_drop_rate: float = 0.0,
@@ -115,7 +122,7 @@ class SRUppEncoder(AbsEncoder):
         self.input = nn.Linear(
             input_size if input_layer is None else embed_size, hidden_size
         )
-        self.input_norm = nn.LayerNorm(hidden_size)
+        self.input_norm = nn.LayerNorm(hidden_size) if stack_norm else nn.Identity()
         self.encoders = nn.ModuleList(
             SRUppLayer(
                 hidden_size,
@@ -126,10 +133,12 @@ class SRUppEncoder(AbsEncoder):
                 query_norm,
                 dropout_rate,
                 attention_dropout_rate,
+                forget_bias,
+                reset_bias,
             )
             for i in range(num_blocks)
         )
-        self.after_norm = nn.LayerNorm(hidden_size)
+        self.after_norm = nn.LayerNorm(hidden_size) if stack_norm else nn.Identity()
         # identities where the layers are as wide as the output
         self.output, self.conditioning_output = nn.Identity(), nn.Identity()
         if output_size is not None:

@@ -6,9 +6,7 @@ from torch import Tensor, nn
 from espnet_srupp.attention import SRUppAttention
 from espnet_srupp.recurrence import recurrence, tiles
 
-# what the gates start from: remember, and let the highway carry the frames
-FORGET_BIAS = 1.0
-RESET_BIAS = -1.0
+# v starts within this of 0
 STATE_WEIGHT = 0.5
 
 
@@ -25,6 +23,8 @@ class SRUppLayer(nn.Module):
         dropout_rate: on the projection, and of the state's channels (one mask for all
             frames); 0 to 1.
         attention_dropout_rate: on the attention weights; 0 to 1.
+        forget_bias: where the forget gates' biases start; 1 is to remember.
+        reset_bias: where the reset gates' start; -1 lets the highway carry the frames.
 
     Raises:
         ValueError: `hidden_size` is odd and `bidirectional` set.
@@ -40,6 +40,8 @@ class SRUppLayer(nn.Module):
         query_norm: bool = True,
         dropout_rate: float = 0.0,
         attention_dropout_rate: float = 0.0,
+        forget_bias: float = 1.0,
+        reset_bias: float = -1.0,
     ):
         super().__init__()
         if bidirectional and hidden_size % 2:
@@ -49,6 +51,7 @@ class SRUppLayer(nn.Module):
             )
         self.bidirectional = bidirectional
         self.dropout_rate = dropout_rate
+        self.biases = forget_bias, reset_bias
         self.attention = SRUppAttention(
             hidden_size,
             attention_size,
@@ -66,8 +69,8 @@ class SRUppLayer(nn.Module):
     def espnet_initialization_fn(self) -> None:
         """Sets the gates' weights on the state and their biases."""
         nn.init.uniform_(self.v, -STATE_WEIGHT, STATE_WEIGHT)
-        nn.init.constant_(self.b[0], FORGET_BIAS)
-        nn.init.constant_(self.b[1], RESET_BIAS)
+        for bias, start in zip(self.b, self.biases, strict=True):
+            nn.init.constant_(bias, start)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Maps frames (T, B, d), `lengths` (B,) of them real, and the others to 0."""

@@ -186,6 +186,17 @@ def test_state_dict_has_the_same_keys_with_any_espnet():
     ]
 
 
+def test_the_papers_stack_has_no_norms_but_the_layers():
+    encoder, _ = build(stack_norm=False)
+    usual, _ = build()
+    norms = {
+        f"{norm}.{kind}"
+        for norm in ("input_norm", "after_norm")
+        for kind in ("weight", "bias")
+    }
+    assert usual.state_dict().keys() - encoder.state_dict().keys() == norms
+
+
 def test_weights_survive_a_file_and_a_copy():
     encoder, _ = build()
     batch = torch.randn(2, 60, 20), torch.tensor([60, 41])

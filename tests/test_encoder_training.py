@@ -78,6 +78,15 @@ def test_espnets_initialization_leaves_that_of_the_layers(init):
         assert (norm.weight == 1).all() and (norm.bias == 0).all()
 
 
+@pytest.mark.parametrize("init", [None, *INITIALIZATIONS])
+def test_biases_start_where_they_are_told(init):
+    encoder, _ = build(forget_bias=0.5, reset_bias=-2.0)
+    if init:
+        initialize(encoder, init)
+    for layer in encoder.encoders:
+        assert (layer.b[0] == 0.5).all() and (layer.b[1] == -2).all()
+
+
 def test_weight_decay_reaches_matrices_alone():
     encoder, _ = build(num_blocks=1, input_layer="linear")
     add_optimizer_hooks(encoder)

@@ -15,6 +15,7 @@ VARIANTS = pytest.mark.parametrize(
         pytest.param({"attention_heads": 2}, id="heads"),
         pytest.param({"attention_interval": 2}, id="interval"),
         pytest.param({"query_norm": False}, id="papers-queries"),
+        pytest.param({"stack_norm": False}, id="papers-stack"),
         pytest.param({"attention_dropout_rate": 0.3}, id="attention-dropout"),
         pytest.param({"layer_drop_rate": 0.9}, id="layer-drop"),
         pytest.param({"gradient_checkpointing": True}, id="checkpointing"),
