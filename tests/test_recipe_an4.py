@@ -187,7 +187,7 @@ def test_without_an_archive_it_is_fetched_from_its_origin(small, monkeypatch):
 # run.sh
 
 
-@pytest.mark.parametrize("given, kept", [({}, "20000"), ({CAPACITY: "7"}, "7")])
+@pytest.mark.parametrize("given, kept", [({}, "200000"), ({CAPACITY: "7"}, "7")])
 def test_kernels_of_all_batches_are_kept_unless_told_otherwise(tmp_path, given, kept):
     python = tmp_path / "python3"
     python.write_text(f'#!/bin/sh\necho "${CAPACITY}"\n')

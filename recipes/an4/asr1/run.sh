@@ -9,8 +9,8 @@ cd -P -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")"
 . ../../path.sh
 
 # In bfloat16 a CPU compiles its kernels anew with each shape of a batch. Keeping those of all
-# 279 batches instead of 17 takes 5 GB and brings an epoch from 86 to 50 seconds (README.md).
-export ONEDNN_PRIMITIVE_CACHE_CAPACITY="${ONEDNN_PRIMITIVE_CACHE_CAPACITY:-20000}"
+# 279 batches instead of 17 takes some 5 GB and an epoch 50 seconds instead of 86 (README.md).
+export ONEDNN_PRIMITIVE_CACHE_CAPACITY="${ONEDNN_PRIMITIVE_CACHE_CAPACITY:-200000}"
 
 exec python3 -m espnet_srupp.recipe.asr \
     --corpus an4 \
