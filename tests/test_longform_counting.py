@@ -3,7 +3,7 @@
 import pytest
 
 from espnet_srupp.longform.counting import Pair, Tally, repeated, tally
-from espnet_srupp.recipe.scoring import Counts
+from espnet_srupp.recipe.counts import Counts
 
 
 @pytest.mark.parametrize(

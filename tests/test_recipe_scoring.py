@@ -5,10 +5,11 @@ import pytest
 import sentencepiece
 
 from espnet_srupp.recipe import scoring
+from espnet_srupp.recipe.counts import Counts
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
-from espnet_srupp.recipe.scoring import Counts, characters, score, words
+from espnet_srupp.recipe.scoring import characters, score, words
 
 
 def write(path, table):
@@ -170,17 +171,6 @@ def test_alignment_of_each_utterance_is_shown(tmp_path):
         "HYP:  SEVEN EIGHT",
         "Eval: I     S",
     ]
-
-
-@pytest.mark.parametrize(("part", "whole", "shown"), [(1, 8, "12.5"), (0, 0, "0.0")])
-def test_rate_is_in_percent(part, whole, shown):
-    assert scoring.rate(part, whole) == shown
-
-
-def test_rate_is_rounded_half_up():
-    # 41 of 130 sentences is what ESPnet prints as 31.5
-    assert scoring.rate(41, 130) == "31.5"
-    assert scoring.rate(1, 400) == "0.3"
 
 
 def test_sum_of_errors_is_the_least_possible(tmp_path):

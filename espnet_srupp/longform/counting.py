@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from espnet_srupp.recipe import scoring
-from espnet_srupp.recipe.scoring import Counts
+from espnet_srupp.recipe.counts import Counts
 
 UNITS = {"wer": scoring.words, "cer": scoring.characters}
 

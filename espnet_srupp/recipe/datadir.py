@@ -1,7 +1,6 @@
 """Kaldi's data directory: wav.scp, text, utt2spk, spk2utt and segments."""
 
 import math
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +8,8 @@ from pathlib import Path
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults, note, settle
 from espnet_srupp.recipe.files import atomic_dir
+from espnet_srupp.recipe.letters import check_letters, single_blanks
 from espnet_srupp.recipe.table import AGAIN, read_table, write_table
-
-# all that ends a line or cannot be seen, for one program or another, and what a wrong
-# encoding leaves; tabs are blanks
-BLANKS = re.compile("[\t \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
-CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd]")
 
 
 @dataclass
@@ -57,9 +52,7 @@ def read(path: Path, faults: Faults | None = None) -> DataDir:
     if not path.is_dir():
         raise RecipeError(f"{path} is missing: write it, or make it ({AGAIN})")
     wav = read_table(path / "wav.scp", faults)
-    text = read_table(path / "text", faults)
-    # ESPnet would take other blanks, or two of them, for characters
-    text = {key: BLANKS.sub(" ", value) for key, value in text.items()}
+    text = single_blanks(read_table(path / "text", faults))
     data = DataDir(wav, text, read_table(path / "utt2spk", faults))
     if (path / "segments").exists():
         data.segments = read_segments(path / "segments", faults)
@@ -205,7 +198,8 @@ def check(data: DataDir, path: Path, faults: Faults | None = None) -> None:
                 f"{path / 'text'}: {utterance} has an empty transcript: fill it in or "
                 f"remove {utterance}",
             )
-    check_letters(data, path, faults)
+    lines = {"wav.scp": data.wav, "text": data.text, "utt2spk": data.utt2spk}
+    check_letters(lines, path, faults)
     audio, source = data.wav, "wav.scp"
     if data.segments is not None:
         check_segments(data, path / "segments", faults)
@@ -229,34 +223,6 @@ def check_commands(data: DataDir, path: Path, faults: Faults | None) -> None:
                 *(faults, key, "command"),
                 f"{path} line {number}: {key} is a command ('{value}'), which is not "
                 "run here: write its output to a file and give its path",
-            )
-
-
-def check_letters(data: DataDir, path: Path, faults: Faults | None) -> None:
-    """Checks that ids are words and that no line holds what would end or spoil it."""
-    tables = {"wav.scp": data.wav, "text": data.text, "utt2spk": data.utt2spk}
-    for name, table in tables.items():
-        for key, value in table.items():
-            ids = (key, value) if name == "utt2spk" else (key,)
-            for word in ids:
-                if word.split() != [word] or "/" in word:
-                    note(
-                        *(faults, key, "id"),
-                        f"{path}: the id '{word}' is empty or holds a blank or a "
-                        "slash: rename it",
-                    )
-            if found := CONTROL.search(f"{key} {value}"):
-                note(
-                    *(faults, key, "control character"),
-                    f"{path / name}: {key!a} holds the character U+{ord(found[0]):04X},"
-                    " which is no part of a text or name: remove it",
-                )
-    for key, value in data.wav.items():
-        if value != value.strip():
-            note(
-                *(faults, key, "name"),
-                f"{path / 'wav.scp'}: the path '{value}' of {key} begins or ends with "
-                "a blank: rename the file",
             )
 
 

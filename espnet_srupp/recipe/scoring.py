@@ -3,12 +3,12 @@
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from pathlib import Path
 
 import jiwer
 import sentencepiece
 
+from espnet_srupp.recipe.counts import Counts
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.layout import Layout
@@ -22,49 +22,6 @@ MARKS = {"equal": " ", "substitute": "S", "delete": "D", "insert": "I"}
 
 Tokenizer = Callable[[str], list[str]]
 Pairs = dict[str, tuple[list[str], list[str]]]
-
-
-@dataclass(frozen=True)
-class Counts:
-    """How many of each kind; they add up over speakers and sets.
-
-    Attributes:
-        sentences, tokens: of the reference.
-        correct, substituted, deleted, inserted: tokens.
-        wrong: sentences with an error.
-    """
-
-    sentences: int = 0
-    tokens: int = 0
-    correct: int = 0
-    substituted: int = 0
-    deleted: int = 0
-    inserted: int = 0
-    wrong: int = 0
-
-    def __add__(self, other: "Counts") -> "Counts":
-        names = [item.name for item in fields(self)]
-        return Counts(*(getattr(self, n) + getattr(other, n) for n in names))
-
-    @property
-    def errors(self) -> int:
-        return self.substituted + self.deleted + self.inserted
-
-    def row(self) -> list[str]:
-        """sclite's columns: # Snt, # Wrd, then Corr Sub Del Ins Err S.Err in %."""
-        parts = (self.correct, self.substituted, self.deleted, self.inserted)
-        rates = [rate(part, self.tokens) for part in (*parts, self.errors)]
-        return [
-            str(self.sentences),
-            str(self.tokens),
-            *rates,
-            rate(self.wrong, self.sentences),
-        ]
-
-
-def rate(part: int, whole: int) -> str:
-    """Percent with one decimal, rounded half up as sclite does; 0.0 of nothing."""
-    return f"{int(1000 * part / whole + 0.5) / 10 if whole else 0:.1f}"
 
 
 def words(text: str) -> list[str]:

@@ -1,0 +1,54 @@
+"""What the lines of a data directory may be written with."""
+
+import re
+from pathlib import Path
+
+from espnet_srupp.recipe.faults import Faults, note
+
+BLANKS = re.compile("[\t \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
+# all that ends a line or cannot be seen, for one program or another, and what a wrong
+# encoding leaves; tabs are blanks
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd]")
+
+
+def single_blanks(text: dict[str, str]) -> dict[str, str]:
+    """Transcripts with one space between words, whatever was there.
+
+    ESPnet would take other blanks, or two of them, for characters.
+    """
+    return {key: BLANKS.sub(" ", value) for key, value in text.items()}
+
+
+def check_letters(
+    tables: dict[str, dict[str, str]], path: Path, faults: Faults | None
+) -> None:
+    """Checks that ids are words and that no line holds what would end or spoil it.
+
+    Args:
+        tables: what the files wav.scp, text and utt2spk hold, by their names.
+        path: the data directory they are in, for errors.
+        faults: takes what is wrong; without it the first fault is raised.
+    """
+    for name, table in tables.items():
+        for key, value in table.items():
+            ids = (key, value) if name == "utt2spk" else (key,)
+            for word in ids:
+                if word.split() != [word] or "/" in word:
+                    note(
+                        *(faults, key, "id"),
+                        f"{path}: the id '{word}' is empty or holds a blank or a "
+                        "slash: rename it",
+                    )
+            if found := CONTROL.search(f"{key} {value}"):
+                note(
+                    *(faults, key, "control character"),
+                    f"{path / name}: {key!a} holds the character U+{ord(found[0]):04X},"
+                    " which is no part of a text or name: remove it",
+                )
+    for key, value in tables["wav.scp"].items():
+        if value != value.strip():
+            note(
+                *(faults, key, "name"),
+                f"{path / 'wav.scp'}: the path '{value}' of {key} begins or ends with "
+                "a blank: rename the file",
+            )
