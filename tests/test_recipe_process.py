@@ -57,18 +57,25 @@ def test_programs_run_side_by_side(tmp_path):
     run(jobs, PYTHON)
 
 
-def test_processors_are_shared_out(tmp_path, monkeypatch):
+THREADS = "import os; print(os.environ['OMP_NUM_THREADS'])"
+
+
+# what the user has set, and the threads of each of three programs on six processors
+@pytest.mark.parametrize(
+    ("given", "threads"), [("", 2), ("1", 1), ("2", 2), ("6", 2), ("6,2", 2)]
+)
+def test_processors_are_shared_out(tmp_path, monkeypatch, given, threads):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if given:
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
     monkeypatch.setattr(process, "cores", lambda: 6)
-    program = "import os; print(os.environ['OMP_NUM_THREADS'])"
-    run([job(tmp_path, program, str(n)) for n in range(3)], PYTHON)
-    assert (tmp_path / "logs" / "2").read_text().endswith("\n2\n")
+    run([job(tmp_path, THREADS, str(n)) for n in range(3)], PYTHON)
+    assert (tmp_path / "logs" / "2").read_text().endswith(f"\n{threads}\n")
 
 
-def test_threads_that_the_user_has_set_stay(tmp_path, monkeypatch):
+def test_a_program_alone_has_the_threads_that_the_user_has_set(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    program = "import os; print(os.environ['OMP_NUM_THREADS'])"
-    run([job(tmp_path, program)], PYTHON)
+    run([job(tmp_path, THREADS)], PYTHON)
     assert (tmp_path / "logs" / "log").read_text().endswith("\n7\n")
     assert cores() >= 1
 

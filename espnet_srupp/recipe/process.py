@@ -96,7 +96,7 @@ def run(
     """
     if scheduler:
         return run_by(scheduler, jobs, python, watch)
-    environment = surroundings(max(1, cores() // len(jobs)))
+    environment = surroundings(max(1, cores() // len(jobs)), len(jobs) > 1)
     children: list[subprocess.Popen] = []
     try:
         for job in jobs:
@@ -114,7 +114,7 @@ def run_by(
 ) -> None:
     workers = len(jobs) if scheduler == SLURM else min(len(jobs), cores())
     with executor(workers, "the work of ESPnet", scheduler) as pool:
-        work = partial(attempt, Path.cwd(), python, surroundings(1))
+        work = partial(attempt, Path.cwd(), python, surroundings(1, False))
         pending = {pool.submit(work, job): job for job in jobs}
         while pending:
             watch()
@@ -176,10 +176,19 @@ def start(
             ) from error
 
 
-def surroundings(threads: int) -> dict[str, str]:
-    """The environment of a child that may use so many threads."""
-    environment = {"OMP_NUM_THREADS": str(threads), **os.environ}
-    return environment | {"MPLBACKEND": "Agg", "PYTHONUNBUFFERED": "1"}
+def surroundings(threads: int, beside: bool) -> dict[str, str]:
+    """The environment of a child that uses so many threads.
+
+    OMP_NUM_THREADS may say otherwise; of a child beside others it can only take threads
+    away: where more threads than processors wait for each other, each of a search's many
+    small steps takes milliseconds.
+    """
+    environment = {**os.environ, "MPLBACKEND": "Agg", "PYTHONUNBUFFERED": "1"}
+    given = environment.setdefault("OMP_NUM_THREADS", str(threads))
+    if beside:
+        most = int(given) if given.isdecimal() else threads
+        environment["OMP_NUM_THREADS"] = str(min(threads, most))
+    return environment
 
 
 def running(children: Sequence[subprocess.Popen], jobs: Sequence[Job]) -> bool:
