@@ -1,5 +1,7 @@
 """What benchmarks/ does on machines that are not at hand: with a GPU, without git."""
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -61,3 +63,10 @@ def test_without_git_the_commit_is_unknown(monkeypatch):
 
     monkeypatch.setenv("PATH", "")
     assert machine.describe("torch")["commit"] == "unknown"
+
+
+def test_no_script_takes_the_name_of_a_module_that_others_import():
+    # a script's own folder comes before the installed packages
+    names = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
+    code = f"import numba, {', '.join(names)}"
+    subprocess.run([sys.executable, "-c", code], cwd=BENCHMARKS, check=True)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # what is called 95 % holds the true rate in 50 % of cases with 2 recordings, 77 % with
-# 3, 79 % with 5, 89 % with 10 and 92 % with 30 (benchmarks/coverage.py)
+# 3, 79 % with 5, 89 % with 10 and 92 % with 30 (benchmarks/interval_coverage.py)
 FEWEST = 6
 CELLS = 1_000_000  # of an array in memory at a time
 

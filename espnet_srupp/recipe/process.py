@@ -180,8 +180,8 @@ def surroundings(threads: int, beside: bool) -> dict[str, str]:
     """The environment of a child that uses so many threads.
 
     OMP_NUM_THREADS may say otherwise; of a child beside others it can only take threads
-    away: where more threads than processors wait for each other, each of a search's many
-    small steps takes milliseconds.
+    away: where more threads than processors wait for each other, each small step of a
+    search takes milliseconds.
     """
     environment = {**os.environ, "MPLBACKEND": "Agg", "PYTHONUNBUFFERED": "1"}
     given = environment.setdefault("OMP_NUM_THREADS", str(threads))

@@ -1,6 +1,6 @@
 """How often the 95 % intervals of `longform score` hold the true rate, by simulation.
 
-    python3 benchmarks/coverage.py
+    python3 benchmarks/interval_coverage.py
 
 Recordings of 200 words whose own error rates are drawn from a beta distribution with a
 mean of 10 %; 300 trials for each number of recordings.
