@@ -153,8 +153,8 @@ def attend(
 def fused(q: Tensor, dropout_rate: float) -> bool:
     """Whether SDPA, given a key mask, has a kernel that never builds the (T, T) scores.
 
-    Where it has none it builds them, and does not say so. The CPU's for bfloat16 takes a
-    third of the time of `attend_tile` with AMX, and two to three times as long without.
+    Where it has none it builds them, and does not say so. The CPU's for bfloat16 takes
+    a third of the time of `attend_tile` with AMX, two to three times as long without.
     """
     if q.is_cuda:
         return q.shape[-1] <= 256 and q.shape[-1] % 8 == 0

@@ -75,8 +75,9 @@ def test_lengths_out_of_range_are_refused(lengths):
         tiles.project(q, weight, x, v, b, torch.tensor(lengths), True)
 
 
-def test_any_number_of_threads_gives_the_same():
-    given = problem(300, 2, 256, [300, 77], torch.float32)
+@pytest.mark.parametrize("lengths", [[300, 77], [300, 0], [0, 0]], ids=str)
+def test_any_number_of_threads_gives_the_same(lengths):
+    given = problem(300, 2, 256, lengths, torch.float32)
     before = torch.get_num_threads()
     found = []
     try:

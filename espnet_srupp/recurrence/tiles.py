@@ -1,11 +1,12 @@
 """The projection to U and the recurrence together, on a CPU without gradients.
 
 U is three times as large as the frames, and writing it to memory that is new in every
-layer takes long. Here it exists for a tile of time and one direction at once, in memory
-that stays in cache, and without the rows of the batch that have ended.
+layer takes long. Here each thread makes it for a tile of time and some channels at
+once, in memory that stays in its cache, and without the rows of the batch that have
+ended.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -62,32 +63,60 @@ def project(
     Raises:
         ValueError: a length is not in [0, T].
     """
-    from . import cpu, loops
+    from . import cpu, loops, team
 
     T, B, D = x.shape
-    ways = 1 + bidirectional
-    weight = weight.view(3, ways, D // ways, -1).transpose(0, 1)
-    weight = weight.reshape(ways, 3 * D // ways, -1).transpose(1, 2)
     lengths = cpu.checked(lengths, T, B)
     blocks = cpu.blocks(D, bidirectional)
+    # so many that every thread has a job
+    groups = min(B, -(-torch.get_num_threads() // len(blocks)))
+    walks = [_walk(q, lengths, np.arange(k, B, groups)) for k in range(groups)]
+    weight = weight.view(3, D, -1)
     fixed = _fixed(x, v, b, lengths)
-    frames = max(1, ROWS // B)
-    room = q.new_empty(frames * B, 3 * D // ways)
-    for way, start in _walk(T, frames, ways):
-        rows = (lengths > start).nonzero()[:, 0]
-        q_tile = q[start : start + frames, rows]  # (frames, rows, d')
-        u = room[: q_tile[..., 0].numel()]
-        torch.mm(q_tile.flatten(0, 1), weight[way], out=u)
-        u = u.view(*q_tile.shape[:2], 3, D // ways)
-        given = start, to_numpy(rows, torch.int64), to_numpy(u, u.dtype), *fixed
-        # for profilers, as the operator of the whole has a name
-        with record_function("espnet_srupp::recurrence_tile"):
-            jobs = blocks[blocks[:, 2] == way], len(rows)
-            cpu.run(loops.forward, STATE[x.dtype], *jobs, *given)
+
+    @torch.no_grad()  # which a thread has of its own
+    def work(worker: int, workers: int) -> None:
+        (w,) = empty(STATE[x.dtype], (loops.SIZE,))
+        for job in range(worker, len(blocks) * groups, workers):
+            block, walk = blocks[job // groups, None], walks[job % groups]
+            start, end, back = block[0]
+            columns = weight[:, start:end].flatten(0, 1).T  # (d', 3 n)
+            # the first tile has the most rows
+            room = q.new_empty(len(walk[0][2]) if walk else 0, columns.shape[1])
+            for first, rows, q_tile in reversed(walk) if back else walk:
+                u = torch.mm(q_tile, columns, out=room[: len(q_tile)])
+                u = to_numpy(u, u.dtype).reshape(-1, len(rows), 3, end - start)
+                loops.forward(w, block, 0, 1, first, rows, u, *fixed)
+
+    # for profilers, as the operator of the whole has a name
+    with record_function("espnet_srupp::recurrence_tiles"):
+        team.share(len(blocks) * groups, work)
     h = to_torch(fixed[-3])
     for row, length in enumerate(lengths.tolist()):
         h[length:, row] = 0
     return h
+
+
+def _walk(
+    q: Tensor, lengths: Tensor, rows: np.ndarray
+) -> list[tuple[int, np.ndarray, Tensor]]:
+    """Tiles of time of these rows of the batch, in order.
+
+    Returns:
+        For each its first frame, those of the rows that have not ended, and their
+        queries, (frames * rows, d').
+    """
+    T, B, _ = q.shape
+    frames = max(1, ROWS // len(rows))
+    walk = []
+    for first in range(0, T, frames):
+        left = rows[lengths.numpy()[rows] > first]
+        if left.size == 0:
+            break
+        tile = q[first : first + frames]
+        tile = tile if len(left) == B else tile[:, left]
+        walk.append((first, left, tile.flatten(0, 1)))
+    return walk
 
 
 def _fixed(x: Tensor, v: Tensor, b: Tensor, lengths: Tensor) -> list[np.ndarray]:
@@ -99,11 +128,3 @@ def _fixed(x: Tensor, v: Tensor, b: Tensor, lengths: Tensor) -> list[np.ndarray]
     mask[:], state[:] = 1, 0
     numbers = [to_numpy(x, x.dtype), to_numpy(v, dtype), to_numpy(b, dtype)]
     return [*numbers, mask, to_numpy(lengths, torch.int64), h, state, c]
-
-
-def _walk(T: int, frames: int, ways: int) -> Iterator[tuple[int, int]]:
-    """(direction, first frame) of each tile, in the order of the recurrence."""
-    starts = range(0, T, frames)
-    for way in range(ways):
-        for start in reversed(starts) if way else starts:
-            yield way, start
