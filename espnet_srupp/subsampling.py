@@ -6,9 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# elements of the first convolution's output that exist at once; oneDNN and cuDNN refuse
-# 2 ** 31, and memory is short long before
-TILE = 2**26
+# bytes of the first convolution's output that exist at once: oneDNN and cuDNN refuse
+# 2 ** 31 elements, and memory is short long before; on a CPU so few that the C library
+# keeps their memory, where new pages (from 32 MiB on with glibc's) cost as much as the
+# convolution
+TILE, TILE_CPU = 2**27, 2**24
 # (kernel, stride) of each convolution, the same in time and frequency, as in ESPnet
 CONVOLUTIONS = {
     "conv2d1": ((3, 1), (3, 1)),
@@ -119,7 +121,9 @@ class Conv2dSubsampling(nn.Module):
         (kernel, stride), *_ = CONVOLUTIONS[self.input_layer]
         frames = self.stride() // stride  # of the first for one of T'
         width = (features - kernel) // stride + 1
-        return max(1, TILE // (B * self.linear.out_features * frames * width))
+        row = B * self.linear.out_features * frames * width
+        tile = TILE_CPU if xs_pad.is_cpu else TILE
+        return max(1, tile // (row * computed_in(xs_pad).itemsize))
 
 
 def input_module(

@@ -132,15 +132,15 @@ def test_tiles_give_what_one_pass_gives(input_layer, rows, monkeypatch):
 def test_no_tile_is_larger_than_asked(input_layer, monkeypatch):
     module = Conv2dSubsampling(20, 4, input_layer)
     sizes = []
-    module.conv[0].register_forward_hook(lambda _, __, y: sizes.append(y.numel()))
+    module.conv[0].register_forward_hook(lambda _, __, y: sizes.append(y.nbytes))
     xs_pad = torch.randn(2, 900, 20)
     module(xs_pad)
     (whole,) = sizes
     sizes.clear()
-    monkeypatch.setattr(tiling, "TILE", whole // 7)
+    monkeypatch.setattr(tiling, "TILE_CPU", whole // 7)
     module(xs_pad)
     # neighbouring tiles share the frames that one output frame reads
-    shared = shortest_input(input_layer) * 2 * 4 * 18
+    shared = shortest_input(input_layer) * 2 * 4 * 18 * xs_pad.itemsize
     assert len(sizes) >= 7 and max(sizes) <= whole // 7 + shared
 
 
