@@ -2,6 +2,7 @@
 
     cd recipes/an4/asr1
     python3 ../../../benchmarks/longform.py DATA MODEL=EXP ... [--minutes 1 3 10 30 60]
+        [--dtype bfloat16]
 
 DATA is a data directory of the recipe (wav.scp); its utterances are joined in order,
 and over again if need be, to recordings of so many minutes. Each is transcribed by
@@ -32,7 +33,8 @@ def main() -> None:
     args = parse()
     report = {"command": " ".join(["python3", *sys.argv])}
     report |= machine.describe("torch", "numba", "espnet")
-    report |= {"threads": args.threads, "limit_gib": args.limit_gib, "rows": []}
+    report |= {key: getattr(args, key) for key in ("threads", "dtype", "limit_gib")}
+    report["rows"] = []
     failed: set[str] = set()
     with tempfile.TemporaryDirectory() as folder:
         for minutes in sorted(args.minutes):
@@ -68,6 +70,7 @@ def parse() -> argparse.Namespace:
     add("--limit-gib", type=float, default=12, help="memory each (default: 12)")
     add("--timeout", type=float, default=1800, help="seconds each (default: 1800)")
     add("--threads", type=int, default=2, help="default: 2")
+    add("--dtype", default="float32", help="default: float32")
     add("--json", type=Path, help="file for the figures")
     add("--picture", type=Path, help="PNG file for time and memory over length")
     args = parser.parse_args()
@@ -94,7 +97,7 @@ def transcribe(exp: str, audio: Path, out: Path, args: argparse.Namespace) -> di
     limit = round(args.limit_gib * 2**30)
     try:
         done = subprocess.run(
-            [*words, "--out", str(out), "--device", "cpu"],
+            [*words, "--out", str(out), "--device", "cpu", "--dtype", args.dtype],
             env={**os.environ, "OMP_NUM_THREADS": str(args.threads)},
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)),
             capture_output=True,

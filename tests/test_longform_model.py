@@ -80,9 +80,9 @@ def noise(samples):
     return np.random.default_rng(0).uniform(-1, 1, samples).astype(np.float32)
 
 
-def loaded(exp, checkpoint=None):
+def loaded(exp, checkpoint=None, dtype=torch.float32):
     with files(exp, checkpoint) as found:
-        return load(found, "cpu")
+        return load(found, "cpu", dtype)
 
 
 def cut(samples, size):
@@ -103,6 +103,19 @@ def test_encoded_as_by_espnet(tmp_path, encoder, tile):
         xs, _ = recogniser.encode(recogniser.features(cut(samples, 777), tile))
     assert len(xs) == lengths[0]
     torch.testing.assert_close(xs, expected[0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_bfloat16_is_of_the_encoder_alone_and_near_float32(tmp_path, encoder):
+    exp, samples = make(tmp_path, encoder), noise(8000)
+    with torch.inference_mode():
+        expected, clock = loaded(exp).encode(loaded(exp).features([samples]))
+        recogniser = loaded(exp, dtype=torch.bfloat16)
+        features = recogniser.features([samples])
+        xs, same = recogniser.encode(features)
+    assert features.dtype == xs.dtype == torch.float32 and clock == same
+    assert not torch.equal(xs, expected)
+    assert (xs - expected).norm() < 0.05 * expected.norm()
 
 
 @pytest.mark.parametrize("rows", [1, 40, 2**20])

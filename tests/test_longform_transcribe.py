@@ -143,9 +143,10 @@ def test_what_is_there_is_not_decoded_again(transcribe, tmp_path, monkeypatch):
     assert decoded == ["c"] and found(tmp_path, "a") == before
     assert (tmp_path / "text").read_text().split()[0] == "a"
     transcribe("wav/a.flac", "--out", tmp_path, "--search", "prefix")
+    transcribe("wav/a.flac", "--out", tmp_path, "--dtype", "bfloat16")
     transcribe("wav/c.flac", "--out", tmp_path, model="exp/asr_conformer")
     transcribe("wav/c.flac", "--out", tmp_path, "--force", model="exp/asr_conformer")
-    assert decoded == ["c", "a", "c", "c"]
+    assert decoded == ["c", "a", "a", "c", "c"]
 
 
 def test_nothing_is_loaded_where_all_is_there(transcribe, tmp_path, monkeypatch):

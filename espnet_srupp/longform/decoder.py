@@ -36,7 +36,7 @@ class Decoder:
         if given.device == "cuda" and not has_cuda:
             raise RecipeError("--device cuda: torch finds none here, give --device cpu")
         device = given.device or ("cuda" if has_cuda else "cpu")
-        self.recogniser = load(found, device)
+        self.recogniser = load(found, device, getattr(torch, given.dtype))
         make = {"joint": joint, "prefix": prefix, "greedy": greedy}[given.search]
         self.search: Search = make(self.recogniser, given)
         # what is compiled or loaded at first use is no part of a recording's time

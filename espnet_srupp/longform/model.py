@@ -105,12 +105,14 @@ class Recogniser:
         rate: of the audio in Hz.
         input_layer: of the encoder, by ESPnet's names.
         spelling: how tokens make words.
+        dtype: of the encoder's products.
     """
 
     espnet: nn.Module
     rate: int
     input_layer: str | None
     spelling: Spelling
+    dtype: torch.dtype = torch.float32
 
     @property
     def frame(self) -> float:
@@ -142,10 +144,12 @@ class Recogniser:
         kwargs = {}
         if any(getattr(encoder, name, False) for name in uses_ctc):
             kwargs["ctc"] = self.espnet.ctc
-        xs, olens, _ = encoder(xs[None], length(xs), **kwargs)
+        mixed = self.dtype != torch.float32
+        with torch.autocast(xs.device.type, self.dtype, enabled=mixed):
+            xs, olens, _ = encoder(xs[None], length(xs), **kwargs)
         # with an intermediate CTC, its outputs come along
         xs = xs[0] if isinstance(xs, tuple) else xs
-        return xs[0, : olens[0]]
+        return xs[0, : olens[0]].float()
 
     def nothing(self, xs: Tensor) -> Tensor:
         """(0, D')"""
@@ -174,8 +178,8 @@ class Recogniser:
             yield self.espnet.ctc.log_softmax(tile[None])[0]
 
 
-def load(found: Files, device: str) -> Recogniser:
-    """Builds a model and loads its parameters.
+def load(found: Files, device: str, dtype: torch.dtype = torch.float32) -> Recogniser:
+    """Builds a model, whose encoder computes in `dtype`, and loads its parameters.
 
     Raises:
         RecipeError: it has parts that need the whole recording at once or no CTC, or
@@ -201,7 +205,7 @@ def load(found: Files, device: str) -> Recogniser:
     spelling = Spelling(config["token_type"], model.token_list, marks)
     input_layer = config.get("encoder_conf", {}).get("input_layer", "conv2d")
     rate = model.frontend.logmel.mel_options["sr"]
-    return Recogniser(model, rate, input_layer, spelling)
+    return Recogniser(model, rate, input_layer, spelling, dtype)
 
 
 def check(config: dict, path: Path) -> None:

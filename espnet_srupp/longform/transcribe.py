@@ -87,6 +87,13 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="of joint: how far windows overlap (default: %(default)s)",
     )
     add("--device", choices=["cpu", "cuda"], help="default: cuda where there is one")
+    add(
+        "--dtype",
+        choices=["float32", "bfloat16"],
+        default="float32",
+        help="of the encoder's products; bfloat16 is faster on GPUs and on CPUs with "
+        "instructions for it (default: %(default)s)",
+    )
     add("--force", action="store_true", help="decode again what is there")
 
 
@@ -214,7 +221,10 @@ def settings_of(given: argparse.Namespace, config: Path, checkpoint: Path) -> di
         "version": espnet_srupp.__version__,
         "config": checksum(config),
         "checkpoint": checksum(checkpoint),
-        **{name: getattr(given, name) for name in ("search", *OPTIONS[given.search])},
+        **{
+            name: getattr(given, name)
+            for name in ("search", "dtype", *OPTIONS[given.search])
+        },
     }
 
 
