@@ -45,4 +45,5 @@ def _processor() -> str:
     names = re.findall(r"model name\s*: (.*)", text) or [platform.processor()]
     wide = " AVX-512" if "avx512f" in text else ""
     wide += " AVX512-BF16" if "avx512_bf16" in text else ""
+    wide += " AMX" if "amx_bf16" in text else ""
     return f"{len(names)} x {names[0]}{wide}"
