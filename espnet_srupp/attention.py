@@ -41,6 +41,8 @@ class SRUppAttention(nn.Module):
         query_norm: False leaves out the norm of Q, as in the papers.
         dropout_rate: on the projection, before Wo; 0 to 1.
         attention_dropout_rate: on the attention weights; 0 to 1.
+        fan_in_init: draws matrices by their fan-in; False: as Xavier, and SRU++'s
+            public code, do, so that U starts small where d' is.
 
     Raises:
         ValueError: `attention_size` is not a multiple of `attention_heads`.
@@ -55,6 +57,7 @@ class SRUppAttention(nn.Module):
         query_norm: bool = True,
         dropout_rate: float = 0.0,
         attention_dropout_rate: float = 0.0,
+        fan_in_init: bool = True,
     ):
         super().__init__()
         if attention_size % attention_heads:
@@ -65,6 +68,7 @@ class SRUppAttention(nn.Module):
         self.heads = attention_heads
         self.attention = attention
         self.attention_dropout_rate = attention_dropout_rate
+        self.fan_in_init = fan_in_init
         self.query = nn.Linear(hidden_size, attention_size, bias=False)
         self.query_norm = nn.Identity()
         if attention and query_norm:
@@ -81,10 +85,14 @@ class SRUppAttention(nn.Module):
         self.espnet_initialization_fn()
 
     def espnet_initialization_fn(self) -> None:
-        """Draws matrices by their fan-in, so that U starts with unit deviation."""
-        for module in self.children():
-            if isinstance(module, nn.Linear):
+        """Draws the matrices; by their fan-in, U starts with unit deviation."""
+        for name, module in self.named_children():
+            if isinstance(module, nn.Linear) and self.fan_in_init:
                 nn.init.kaiming_uniform_(module.weight, nonlinearity="linear")
+            elif isinstance(module, nn.Linear):
+                # the public code has keys and values in one matrix
+                gain = math.sqrt(2 / 3) if name in ("key", "value") else 1.0
+                nn.init.xavier_uniform_(module.weight, gain)
             elif isinstance(module, nn.LayerNorm):
                 module.reset_parameters()
         if self.attention:

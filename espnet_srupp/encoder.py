@@ -37,6 +37,7 @@ class SRUppEncoder(AbsEncoder):
             papers have neither.
         forget_bias: where the biases of the forget gates start.
         reset_bias: where those of the reset gates start.
+        fan_in_init: draws the layers' matrices by their fan-in; False: as Xavier does.
         interctc_layer_idx: layers (from 1) whose outputs are returned as well.
         interctc_use_conditioning: adds what the CTC makes of those to what follows.
         layer_drop_rate: probability that a training batch passes a layer by.
@@ -68,6 +69,7 @@ class SRUppEncoder(AbsEncoder):
         stack_norm: bool = True,
         forget_bias: float = 1.0,
         reset_bias: float = -1.0,
+        fan_in_init: bool = True,
         interctc_layer_idx: list[int] = [],  # noqa: B006
         interctc_use_conditioning: bool = False,
         layer_drop_rate: float = 0.0,
@@ -135,6 +137,7 @@ class SRUppEncoder(AbsEncoder):
                 attention_dropout_rate,
                 forget_bias,
                 reset_bias,
+                fan_in_init,
             )
             for i in range(num_blocks)
         )

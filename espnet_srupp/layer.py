@@ -25,6 +25,7 @@ class SRUppLayer(nn.Module):
         attention_dropout_rate: on the attention weights; 0 to 1.
         forget_bias: where the forget gates' biases start; 1 is to remember.
         reset_bias: where the reset gates' start; -1 lets the highway carry the frames.
+        fan_in_init: draws matrices by their fan-in; False: by Xavier's rule.
 
     Raises:
         ValueError: `hidden_size` is odd and `bidirectional` set.
@@ -42,6 +43,7 @@ class SRUppLayer(nn.Module):
         attention_dropout_rate: float = 0.0,
         forget_bias: float = 1.0,
         reset_bias: float = -1.0,
+        fan_in_init: bool = True,
     ):
         super().__init__()
         if bidirectional and hidden_size % 2:
@@ -60,6 +62,7 @@ class SRUppLayer(nn.Module):
             query_norm,
             dropout_rate,
             attention_dropout_rate,
+            fan_in_init,
         )
         self.v = nn.Parameter(torch.empty(2, hidden_size))
         self.b = nn.Parameter(torch.empty(2, hidden_size))

@@ -87,6 +87,21 @@ def test_biases_start_where_they_are_told(init):
         assert (layer.b[0] == 0.5).all() and (layer.b[1] == -2).all()
 
 
+@pytest.mark.parametrize("init", [None, *INITIALIZATIONS])
+def test_matrices_are_drawn_by_xaviers_rule_if_told(init):
+    encoder, _ = build(hidden_size=256, attention_size=64, fan_in_init=False)
+    if init:
+        initialize(encoder, init)
+    for layer in encoder.encoders:
+        for name, module in layer.attention.named_children():
+            if isinstance(module, torch.nn.Linear):
+                rows, columns = module.weight.shape
+                # as one matrix
+                rows *= 2 if name in ("key", "value") else 1
+                bound = (6 / (rows + columns)) ** 0.5
+                assert 0.99 * bound < module.weight.abs().max() <= 1.001 * bound
+
+
 def test_weight_decay_reaches_matrices_alone():
     encoder, _ = build(num_blocks=1, input_layer="linear")
     add_optimizer_hooks(encoder)
