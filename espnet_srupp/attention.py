@@ -18,6 +18,7 @@ TILE, TILE_CPU = 1024, 256
 # without cuDNN's, which torch prefers on an H100: with a mask its gradients can be NaN
 # (pytorch/pytorch#196678), and it is built again for each new shape of a batch
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+# whether SDPA has a kernel for bfloat16 that is faster than tiles on this CPU
 AMX = torch.cpu.get_capabilities().get("amx_bf16", False)
 HALF_MAX = torch.finfo(torch.float16).max
 LARGE = 2.0**15  # half of it
@@ -41,8 +42,8 @@ class SRUppAttention(nn.Module):
         query_norm: False leaves out the norm of Q, as in the papers.
         dropout_rate: on the projection, before Wo; 0 to 1.
         attention_dropout_rate: on the attention weights; 0 to 1.
-        fan_in_init: draws matrices by their fan-in; False: as Xavier, and SRU++'s
-            public code, do, so that U starts small where d' is.
+        fan_in_init: draws matrices by their fan-in; False: by Xavier's rule, so that U
+            starts small where d' is.
 
     Raises:
         ValueError: `attention_size` is not a multiple of `attention_heads`.
@@ -87,16 +88,19 @@ class SRUppAttention(nn.Module):
     def espnet_initialization_fn(self) -> None:
         """Draws the matrices; by their fan-in, U starts with unit deviation."""
         for name, module in self.named_children():
-            if isinstance(module, nn.Linear) and self.fan_in_init:
-                nn.init.kaiming_uniform_(module.weight, nonlinearity="linear")
-            elif isinstance(module, nn.Linear):
-                # the public code has keys and values in one matrix
-                gain = math.sqrt(2 / 3) if name in ("key", "value") else 1.0
-                nn.init.xavier_uniform_(module.weight, gain)
+            if isinstance(module, nn.Linear):
+                self.draw(module.weight, joint=name in ("key", "value"))
             elif isinstance(module, nn.LayerNorm):
                 module.reset_parameters()
         if self.attention:
             nn.init.zeros_(self.alpha)
+
+    def draw(self, weight: Tensor, joint: bool) -> None:
+        """Draws a matrix; `joint`: which is half of one in SRU++'s public code."""
+        if self.fan_in_init:
+            nn.init.kaiming_uniform_(weight, nonlinearity="linear")
+        else:
+            nn.init.xavier_uniform_(weight, math.sqrt(2 / 3) if joint else 1.0)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Maps frames (T, B, d), `lengths` (B,) of them real, to U (T, B, 3, d)."""

@@ -37,6 +37,7 @@ class SRUppEncoder(AbsEncoder):
             papers have neither.
         forget_bias: where the biases of the forget gates start.
         reset_bias: where those of the reset gates start.
+        state_weight: the gates' weights on the state start within this of 0.
         fan_in_init: draws the layers' matrices by their fan-in; False: as Xavier does.
         interctc_layer_idx: layers (from 1) whose outputs are returned as well.
         interctc_use_conditioning: adds what the CTC makes of those to what follows.
@@ -69,6 +70,7 @@ class SRUppEncoder(AbsEncoder):
         stack_norm: bool = True,
         forget_bias: float = 1.0,
         reset_bias: float = -1.0,
+        state_weight: float = 0.5,
         fan_in_init: bool = True,
         interctc_layer_idx: list[int] = [],  # noqa: B006
         interctc_use_conditioning: bool = False,
@@ -96,6 +98,7 @@ class SRUppEncoder(AbsEncoder):
             "dropout_rate": dropout_rate,
             "attention_dropout_rate": attention_dropout_rate,
             "layer_drop_rate": layer_drop_rate,
+            "state_weight": state_weight,
         }
         for name, value in rates.items():
             if not 0 <= value <= 1:
@@ -137,6 +140,7 @@ class SRUppEncoder(AbsEncoder):
                 attention_dropout_rate,
                 forget_bias,
                 reset_bias,
+                state_weight,
                 fan_in_init,
             )
             for i in range(num_blocks)

@@ -6,9 +6,6 @@ from torch import Tensor, nn
 from espnet_srupp.attention import SRUppAttention
 from espnet_srupp.recurrence import recurrence, tiles
 
-# v starts within this of 0
-STATE_WEIGHT = 0.5
-
 
 class SRUppLayer(nn.Module):
     """h = recurrence(U, x) with U = attention(x), as in Pan et al. (2021).
@@ -25,6 +22,7 @@ class SRUppLayer(nn.Module):
         attention_dropout_rate: on the attention weights; 0 to 1.
         forget_bias: where the forget gates' biases start; 1 is to remember.
         reset_bias: where the reset gates' start; -1 lets the highway carry the frames.
+        state_weight: v, the gates' weights on the state, start within this of 0.
         fan_in_init: draws matrices by their fan-in; False: by Xavier's rule.
 
     Raises:
@@ -43,6 +41,7 @@ class SRUppLayer(nn.Module):
         attention_dropout_rate: float = 0.0,
         forget_bias: float = 1.0,
         reset_bias: float = -1.0,
+        state_weight: float = 0.5,
         fan_in_init: bool = True,
     ):
         super().__init__()
@@ -54,6 +53,7 @@ class SRUppLayer(nn.Module):
         self.bidirectional = bidirectional
         self.dropout_rate = dropout_rate
         self.biases = forget_bias, reset_bias
+        self.state_weight = state_weight
         self.attention = SRUppAttention(
             hidden_size,
             attention_size,
@@ -71,7 +71,7 @@ class SRUppLayer(nn.Module):
 
     def espnet_initialization_fn(self) -> None:
         """Sets the gates' weights on the state and their biases."""
-        nn.init.uniform_(self.v, -STATE_WEIGHT, STATE_WEIGHT)
+        nn.init.uniform_(self.v, -self.state_weight, self.state_weight)
         for bias, start in zip(self.b, self.biases, strict=True):
             nn.init.constant_(bias, start)
 

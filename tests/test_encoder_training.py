@@ -79,12 +79,13 @@ def test_espnets_initialization_leaves_that_of_the_layers(init):
 
 
 @pytest.mark.parametrize("init", [None, *INITIALIZATIONS])
-def test_biases_start_where_they_are_told(init):
-    encoder, _ = build(forget_bias=0.5, reset_bias=-2.0)
+def test_gates_start_where_they_are_told(init):
+    encoder, _ = build(forget_bias=0.5, reset_bias=-2.0, state_weight=0.9)
     if init:
         initialize(encoder, init)
     for layer in encoder.encoders:
         assert (layer.b[0] == 0.5).all() and (layer.b[1] == -2).all()
+        assert 0.5 < layer.v.abs().max() <= 0.9
 
 
 @pytest.mark.parametrize("init", [None, *INITIALIZATIONS])

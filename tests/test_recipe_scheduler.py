@@ -136,6 +136,16 @@ def test_a_program_that_fails_is_told():
     assert not Path("out/x").exists()
 
 
+def test_programs_of_local_have_one_thread_whatever_the_user_has_set(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "6")
+    program = (
+        "import os, sys; os.mkdir(sys.argv[1]); print(os.environ['OMP_NUM_THREADS'])"
+    )
+    job = Job(["-c", program, "out/x"], Path("log"), Path("out/x"))
+    process.run([job], shlex.quote(sys.executable), scheduler=parallel.LOCAL)
+    assert Path("log").read_text().endswith("\n1\n")
+
+
 def test_what_a_failed_run_left_on_a_worker_replaces_nothing(folder, monkeypatch):
     Path("out/x").mkdir()
     monkeypatch.chdir("/")

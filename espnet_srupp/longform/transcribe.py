@@ -91,8 +91,8 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--dtype",
         choices=["float32", "bfloat16"],
         default="float32",
-        help="of the encoder's products; bfloat16 is faster on GPUs and on CPUs with "
-        "instructions for it (default: %(default)s)",
+        help="of the encoder's products; bfloat16 is faster on a CPU with instructions "
+        "for it, and slower on others (default: %(default)s)",
     )
     add("--force", action="store_true", help="decode again what is there")
 

@@ -166,7 +166,11 @@ def start_cluster(nj: int, scheduler: str) -> "Cluster | None":
     if scheduler == LOCAL:
         from distributed import LocalCluster
 
-        return LocalCluster(n_workers=nj, threads_per_worker=1, dashboard_address=None)
+        # as in process.py, OMP_NUM_THREADS must not give each of them all processors
+        alone = {"OMP_NUM_THREADS": "1"}
+        return LocalCluster(
+            n_workers=nj, threads_per_worker=1, dashboard_address=None, env=alone
+        )
     if scheduler == SLURM:
         from dask_jobqueue import SLURMCluster
 
