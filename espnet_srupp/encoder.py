@@ -78,37 +78,27 @@ class SRUppEncoder(AbsEncoder):
         gradient_checkpointing: bool = False,
     ):
         super().__init__()
-        if attention_interval < 1:
-            raise ValueError(
-                f"attention_interval is {attention_interval}: 1 gives every layer "
-                "attention, k every k-th"
-            )
-        sizes = {
-            "output_size": hidden_size if output_size is None else output_size,
-            "hidden_size": hidden_size,
-            "attention_size": attention_size,
-            "num_blocks": num_blocks,
-            "attention_heads": attention_heads,
-            "embed_size": embed_size,
-        }
-        for name, value in sizes.items():
-            if value < 1:
-                raise ValueError(f"{name} is {value}: give 1 or more")
-        rates = {
-            "dropout_rate": dropout_rate,
-            "attention_dropout_rate": attention_dropout_rate,
-            "layer_drop_rate": layer_drop_rate,
-            "state_weight": state_weight,
-        }
-        for name, value in rates.items():
-            if not 0 <= value <= 1:
-                raise ValueError(f"{name} is {value}: give a number from 0 to 1")
+        self._output_size = hidden_size if output_size is None else output_size
+        check_sizes(
+            output_size=self._output_size,
+            hidden_size=hidden_size,
+            attention_size=attention_size,
+            num_blocks=num_blocks,
+            attention_heads=attention_heads,
+            embed_size=embed_size,
+            attention_interval=attention_interval,
+        )
+        check_rates(
+            dropout_rate=dropout_rate,
+            attention_dropout_rate=attention_dropout_rate,
+            layer_drop_rate=layer_drop_rate,
+            state_weight=state_weight,
+        )
         # ESPnet's own encoders assert this, and its tests expect them to
         assert all(0 < i < num_blocks for i in interctc_layer_idx), (
             f"interctc_layer_idx {interctc_layer_idx} names a layer outside of 1 to "
             f"{num_blocks - 1}"
         )
-        self._output_size = sizes["output_size"]
         self.input_layer = input_layer
         self.layer_drop_rate = layer_drop_rate
         self.gradient_checkpointing = gradient_checkpointing
@@ -273,3 +263,17 @@ class SRUppEncoder(AbsEncoder):
         """Maps a CTC's posteriors (B, T', vocabulary) back to (T', B, d)."""
         xs = self.conditioning_output(self.conditioning_layer(posteriors))
         return xs.transpose(0, 1)
+
+
+def check_sizes(**sizes: int) -> None:
+    """Raises ValueError for a size below 1."""
+    for name, value in sizes.items():
+        if value < 1:
+            raise ValueError(f"{name} is {value}: give 1 or more")
+
+
+def check_rates(**rates: float) -> None:
+    """Raises ValueError for a rate that is not in [0, 1]."""
+    for name, value in rates.items():
+        if not 0 <= value <= 1:
+            raise ValueError(f"{name} is {value}: give a number from 0 to 1")
