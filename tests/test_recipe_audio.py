@@ -82,6 +82,16 @@ def test_unusable_factors_are_named(source, factors):
         audio.perturb_speed(source, Path("data/set_sp"), factors, nj=1)
 
 
+def test_an_id_that_another_has_at_a_speed_is_named(source):
+    data = datadir.read(source)
+    first = next(iter(data.text))
+    for table in (data.wav, data.text, data.utt2spk):
+        table[f"sp0.9-{first}"] = table[first]
+    datadir.write(data, source)
+    with pytest.raises(RecipeError, match=f"sp0.9-{first} would be two utterances"):
+        audio.perturb_speed(source, Path("data/set_sp"), [0.9, 1.0], nj=1)
+
+
 # stage 3
 
 

@@ -1,5 +1,6 @@
 """Bad data: each kind is found, told, and left out or stopped at."""
 
+import inspect
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +58,7 @@ AUDIO = {
     "truncated": truncate,
     "no length": lambda path: path.write_bytes(silence(32) * 9 + silence(64) * 9),
     "no samples": write(np.zeros(0)),
-    "silent": write(np.zeros(FS)),
+    "silent": write(np.full(FS, 3 / 32768)),
     "of another rate": write(noise(0), 8000),
     "several channels": write(np.stack([noise(0), noise(1)], 1)),
     "not a number": write(np.full(FS, np.nan), subtype="FLOAT"),
@@ -183,6 +184,12 @@ def run_check(*words):
     return asr.main([*OPTIONS, "--asr_config", "conf/train.yaml", "--check", *words])
 
 
+def token_list(letters):
+    Path("data/token_list/char").mkdir(parents=True)
+    tokens = ["<blank>", "<unk>", *letters, "<sos/eos>", ""]
+    Path("data/token_list/char/tokens.txt").write_text("\n".join(tokens))
+
+
 def test_check_of_good_data_finds_nothing(corpus, capsys):
     assert run_check() == 0
     printed = capsys.readouterr().out
@@ -191,11 +198,10 @@ def test_check_of_good_data_finds_nothing(corpus, capsys):
 
 
 def test_check_finds_everything_at_once(corpus, capsys):
-    Path("data/token_list/char").mkdir(parents=True)
-    tokens = ["<blank>", "<unk>", *"HELO", "<sos/eos>", ""]
-    Path("data/token_list/char/tokens.txt").write_text("\n".join(tokens))
-    for change in (TEXT["not UTF-8"], line("text", "train-03 HELLO", "train-03 HEY")):
-        change(corpus)
+    token_list("HELO")
+    TEXT["not UTF-8"](corpus)
+    path = corpus / "data" / "dev" / "text"
+    path.write_text(path.read_text().replace("dev-03 HELLO", "dev-03 HEY"))
     truncate(corpus / "wav" / "train-01.flac")
     write(np.clip(20 * noise(0), -1, 1))(corpus / "wav" / "dev-02.flac")
     # 31 frames of the encoder
@@ -207,13 +213,70 @@ def test_check_finds_everything_at_once(corpus, capsys):
         assert "data/train: 30 utterances, 3 cannot be used" in text
         assert "1 not UTF-8\n" in text
         assert "train-01: wav/train-01.flac (utterance train-01) is " in text
-        assert "1 with an unknown token, used as they are\n    train-03: 'Y'" in text
+        assert "1 with an unknown token, used as they are\n    dev-03: 'Y'" in text
         assert "train-05 has 30 frames for the encoder, and CTC needs 32" in text
-        assert "data/dev: 12 utterances, 0 cannot be used\n  1 clipped, used" in text
+        assert "data/dev: 12 utterances, 0 cannot be used\n  1 clip" in text
         assert "data/test: 4 utterances, 0 cannot be used\n  1 silent, used" in text
     assert run_check("--strict", "true") == 1
     errors = capsys.readouterr().err
     assert errors.startswith("error: the recipe would stop at data/train (")
+
+
+def test_a_test_set_that_is_the_validation_set_stays_whole(corpus, capsys):
+    truncate(corpus / "wav" / "dev-01.flac")
+    assert run_check("--test_sets", "dev test") == 1
+    assert "stop at data/dev (1 " in capsys.readouterr().err
+    stages = ["--stage", "3", "--stop_stage", "3", "--asr_config", "conf/train.yaml"]
+    assert asr.main([*OPTIONS, *stages]) == 0
+    assert asr.main([*OPTIONS, *stages, "--test_sets", "dev test"]) == 1
+    assert "1 of 12 " in capsys.readouterr().err
+
+
+def test_check_knows_that_the_training_set_alone_is_played_faster(corpus, capsys):
+    token_list("HELO")
+    # 25 and 28 frames at the speed that it has, and two fewer at 1.1
+    for name in ("train", "dev"):
+        path = corpus / "data" / name / "text"
+        path.write_text(path.read_text().replace("-03 HELLO", f"-03 {'HELO' * 7}"))
+    assert run_check("--speed_perturb_factors", "1.0 1.1") == 0
+    printed = capsys.readouterr().out
+    assert "data/train: 30 utterances, 1 cannot be used" in printed
+    assert "data/dev: 12 utterances, 0 cannot be used" in printed
+
+
+def test_check_looks_at_every_training(corpus, capsys):
+    token_list("HELO")
+    line("text", "train-05 HELLO", f"train-05 {'HELO' * 7}")(corpus)
+    coarse = "encoder: srupp\nencoder_conf:\n    input_layer: conv2d8\n"
+    Path("conf/coarse.yaml").write_text(coarse)
+    for configs in ("conf/coarse.yaml conf/train.yaml", "conf/train.yaml"):
+        run_check("--asr_config", configs)
+    both, fine = capsys.readouterr().out.split("all of it is in", 1)
+    assert "train-05 has 14 frames for the encoder, and CTC needs 28" in both
+    assert "data/train: 30 utterances, 0 cannot be used" in fine
+
+
+def test_a_training_token_that_the_list_lacks_stops_check_and_stage_10(corpus, capsys):
+    token_list("HELO")
+    line("text", "train-03 HELLO", "train-03 HEY")(corpus)
+    assert run_check() == 1
+    captured = capsys.readouterr()
+    assert "1 with an unknown token\n    train-03: 'Y' is not in" in captured.out
+    assert "stop at data/train (1 with an unknown token)" in captured.err
+
+
+def test_words_that_pieces_do_not_spell_are_told(corpus, capsys):
+    bpe = ["--token_type", "bpe", "--nbpe", "11", "--bpe_train_text", "data/dev/text"]
+    line("text", "train-03 HELLO", "train-03 H\u2460")(corpus)
+    path = corpus / "data" / "dev" / "text"
+    path.write_text(path.read_text().replace("dev-03 HELLO", "dev-03 HELLO H1"))
+    stages = ["--stage", "5", "--stop_stage", "5", "--asr_config", "conf/train.yaml"]
+    assert asr.main([*OPTIONS, *bpe, *stages]) == 0
+    run_check(*bpe)
+    assert (
+        "1 changed by SentencePiece, used as they are\n"
+        "    train-03: its tokens spell 'H1'"
+    ) in capsys.readouterr().out
 
 
 def test_check_stops_where_the_recipe_would(corpus, capsys):
@@ -240,11 +303,14 @@ def test_a_long_list_is_cut_on_the_screen_only(corpus, capsys):
         pytest.param({"encoder_conf.input_layer": "linear"}, 5 * 128, id="linear"),
         pytest.param({"model_conf.ctc_weight": "0"}, 0, id="no CTC"),
         pytest.param({"frontend": "s3prl"}, 0, id="unknown frontend"),
+        pytest.param({"encoder": "rnn"}, 0, id="own subsampling"),
     ],
 )
 def test_ctc_needs_a_frame_for_each_token_and_one_between_equal_ones(
     settings, shortest
 ):
+    settings = {"encoder": "srupp"} | settings
+
     def short(samples):
         return check.too_short({"u": "HELLO"}, {"u": samples}, list, settings)
 
@@ -253,6 +319,15 @@ def test_ctc_needs_a_frame_for_each_token_and_one_between_equal_ones(
         assert "has 5 frames for the encoder, and CTC needs 6" in str(
             short(shortest - 1)["u"]
         )
+
+
+def test_espnets_encoders_have_conv2d_or_a_subsampling_of_their_own():
+    from espnet2.tasks.asr import encoder_choices
+
+    for name, encoder in encoder_choices.classes.items():
+        option = inspect.signature(encoder).parameters.get("input_layer")
+        default = check.UNKNOWN if option is None else option.default
+        assert check.input_layer({"encoder": name}) == default
 
 
 @pytest.mark.parametrize("bad, stops", [(1, False), (2, True)])

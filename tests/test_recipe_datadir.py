@@ -7,6 +7,7 @@ import pytest
 from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.table import write_table
 
 GOOD = {
     "wav.scp": "a-1 wav/with a blank.wav\nb-1 b.wav\n",
@@ -149,6 +150,18 @@ def test_a_command_for_a_recording_without_segments_does_no_harm(tmp_path):
     faults = {}
     assert datadir.read(tmp_path / "d", faults).segments == segments
     assert datadir.read(tmp_path / "d").segments == segments
+    assert faults == {}
+
+
+def test_a_bad_name_of_a_recording_without_segments_costs_no_utterance(tmp_path):
+    wav = {"r1": "r1.wav", "r2": "r\x01.wav"}
+    made = DataDir(wav, {"u": "ONE"}, {"u": "s"}, {"u": ("r1", 0.0, 1.0)})
+    write_table(wav, tmp_path / "wav.scp")
+    write_table(made.text, tmp_path / "text")
+    write_table(made.utt2spk, tmp_path / "utt2spk")
+    (tmp_path / "segments").write_text("u r1 0.0 1.0\n")
+    faults = {}
+    assert datadir.read(tmp_path, faults).text == made.text
     assert faults == {}
 
 

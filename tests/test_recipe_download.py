@@ -27,6 +27,7 @@ class Server(ThreadingHTTPServer):
         self.cuts: list[int] = []
         self.ranges: list[str | None] = []
         self.knows_ranges = True
+        self.sends_other_bytes = False
         self.url = f"http://127.0.0.1:{self.server_port}/file"
 
 
@@ -46,6 +47,9 @@ class Handler(BaseHTTPRequestHandler):
                 self.end_headers()
                 return
             self.send_response(206)
+            first = 0 if self.server.sends_other_bytes else start
+            last = len(CONTENT) - 1
+            self.send_header("Content-Range", f"bytes {first}-{last}/{len(CONTENT)}")
         else:
             self.send_response(200)
         body = CONTENT[start:]
@@ -105,6 +109,19 @@ def test_a_run_that_was_stopped_at_the_last_byte_is_finished(server, tmp_path):
 def test_a_server_that_knows_no_ranges_sends_all_again(server, tmp_path):
     server.cuts, server.knows_ranges = [300_000], False
     download(server.url, tmp_path / "file", SHA256)
+    assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_a_file_that_has_become_shorter_is_fetched_anew(server, tmp_path):
+    (tmp_path / ".file.partial").write_bytes(CONTENT + b"more")
+    download(server.url, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_bytes_that_were_not_asked_for_are_not_appended(server, tmp_path):
+    server.sends_other_bytes = True
+    (tmp_path / ".file.partial").write_bytes(CONTENT[:1000])
+    download(server.url, tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == CONTENT
 
 
@@ -210,6 +227,21 @@ def test_a_bad_tar_is_named(tmp_path, mode, fault):
     with pytest.raises(RecipeError, match="x.tar is corrupt or truncated") as error:
         unpack(path, tmp_path / "out")
     assert "\n" not in str(error.value)
+
+
+def test_a_tar_whose_last_member_is_a_zip_is_a_tar(tmp_path):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        file.writestr("inner", "x")
+    members = [("a", REGULAR, b"content"), ("b.zip", REGULAR, content.getvalue())]
+    unpack(tar(tmp_path / "x.tar", *members, mode="w"), tmp_path / "out")
+    assert sorted(os.listdir(tmp_path / "out")) == ["a", "b.zip"]
+
+
+def test_a_link_to_what_an_archive_does_not_hold_is_named(tmp_path):
+    path = tar(tmp_path / "x.tar", ("a", tarfile.LNKTYPE, "missing"))
+    with pytest.raises(RecipeError, match="x.tar is corrupt or truncated .*missing"):
+        unpack(path, tmp_path / "out")
 
 
 def test_a_corrupt_zip_is_named(tmp_path):

@@ -30,6 +30,7 @@ def test_size_of_the_vocabulary_is_appended(tmp_path):
 def test_only_what_changes_the_features_counts():
     assert statistics.settings(
         {
+            "encoder": "srupp",
             "encoder_conf.num_blocks": 4,
             "frontend_conf.n_fft": 512,
             "frontend": "default",
@@ -47,8 +48,21 @@ def test_only_what_changes_the_features_counts():
 
 
 def test_whether_there_is_a_ctc_counts_as_it_decides_what_is_too_short():
-    without = statistics.settings({"model_conf.ctc_weight": 0.0})
-    assert without != statistics.settings({"model_conf.ctc_weight": 0.3}) == {}
+    settings = {"encoder": "srupp", "model_conf.ctc_weight": 0.3}
+    assert statistics.settings(settings) == {}
+    assert statistics.settings(settings | {"model_conf.ctc_weight": 0.0}) != {}
+
+
+def test_how_many_frames_ctc_has_counts():
+    kept = [
+        statistics.settings(settings)
+        for settings in (
+            {"encoder": "conformer"},
+            {"encoder": "srupp", "encoder_conf.input_layer": "conv2d8"},
+            {"encoder": "rnn"},
+        )
+    ]
+    assert kept[0] == {} and kept[1] != {} and kept[2] not in kept[:2]
 
 
 def test_outputs_are_asr_shs_files():

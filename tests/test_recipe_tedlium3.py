@@ -42,6 +42,10 @@ def test_sets_are_the_talks_of_the_legacy_split(standin):
     assert not any("ignore_time" in line for s in sets.values() for line in s.text)
 
 
+def test_an_id_has_the_times_cut_off_as_by_awk():
+    assert tedlium3.utterance_id("T", 4.35, 8.41) == "T-0000434-0000841"
+
+
 @needs_archive
 def test_only_training_segments_are_padded(standin):
     prepare(standin)

@@ -52,7 +52,7 @@ def run(given: Options) -> None:
     *before, given = trainings(given)
     names = layout(given)
     if given.check:
-        return check.run(given, names)
+        return check.run([*before, given], names)
     if TRAININGS & {*numbers} and not names.exp.exists():
         # hours of preparing data are for nothing without the GPU
         training.gpus(given)

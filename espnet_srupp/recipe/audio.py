@@ -65,6 +65,11 @@ def at_speeds(
     jobs: list[Recording] = []
     for factor in factors:
         prefix = speed_prefix(factor)
+        if taken := sorted(made.text.keys() & {prefix + u for u in data.text}):
+            raise RecipeError(
+                f"{taken[0]} would be two utterances, as it is also the name of one at "
+                f"speed {factor:g}: rename it"
+            )
         made.text |= {prefix + u: text for u, text in data.text.items()}
         made.utt2spk |= {prefix + u: prefix + s for u, s in data.utt2spk.items()}
         if factor == 1 and data.segments is None:

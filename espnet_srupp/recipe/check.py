@@ -1,7 +1,7 @@
 """--check: what is wrong with the corpus, told before any long work."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,12 @@ DATA = Path("data")
 # of each kind on the screen; the file has all
 EXAMPLES = 3
 HOP_LENGTH = 128  # ESPnet's default
+# ESPnet's encoders with a subsampling of their own; the first is its default
+OWN_SUBSAMPLING = (
+    *("rnn", "vgg_rnn", "wav2vec2", "hubert", "hubert_pretrain", "torchaudiohubert"),
+    *("whisper", "avhubert", "beats"),
+)
+UNKNOWN = "unknown"
 
 
 @dataclass
@@ -28,14 +34,16 @@ class Findings:
 
     Attributes:
         source: its data directory.
-        test: whether it is for tests only.
+        test: whether it is for tests, which compare only as a whole.
         kept: how many utterances can be used.
         bad: those that cannot.
         odd: those that can, but are not as they should be.
+        stops: whether one of the bad is enough to stop the recipe.
     """
 
     source: Path
     test: bool
+    stops: bool = False
     kept: int = 0
     bad: Faults = field(default_factory=dict)
     odd: Faults = field(default_factory=dict)
@@ -59,21 +67,28 @@ class Findings:
     def verdict(self, strict: bool) -> str:
         """Why the recipe would stop at this set, "" where it would not."""
         share = len(self.bad) / max(1, self.kept + len(self.bad))
-        if self.bad and (strict or self.test or share > LIMIT):
+        if self.bad and (strict or self.test or self.stops or share > LIMIT):
             return f"{self.source} ({counted(self.bad)})"
         return ""
 
 
-def run(given: Options, names: Layout) -> None:
+def run(trainings: Sequence[Options], names: Layout) -> None:
     """Looks at every file of every set and reports.
+
+    Args:
+        trainings: the options of each --asr_config.
+        names: of the last of them.
 
     Raises:
         RecipeError: a set is not there, or the recipe would stop at one: at any fault
-            with --strict true or in a test set, elsewhere at more than a tenth.
+            with --strict true or in a test set, at a token of the training set that
+            the token list lacks, elsewhere at more than a tenth.
     """
-    tests = [name for name in names.tests if not name.startswith("org/")]
+    *_, given = trainings
+    configs = [config.read(each.asr_config, each.asr_args) for each in trainings]
+    tests = [path.name for path in names.tests.values()]
     found = [
-        inspect(given, names, name, name in tests)
+        inspect(given, names, configs, Findings(DATA / name, name in tests))
         for name in dict.fromkeys([given.train_set, given.valid_set, *tests])
     ]
     path = Path(given.dumpdir) / "check.txt"
@@ -89,14 +104,18 @@ def run(given: Options, names: Layout) -> None:
         raise RecipeError(f"the recipe would stop at {stops}: see {path}")
 
 
-def inspect(given: Options, names: Layout, name: str, test: bool) -> Findings:
-    """What is wrong with the set `name`."""
-    found = Findings(DATA / name, test)
+def inspect(
+    given: Options,
+    names: Layout,
+    configs: Sequence[Mapping[str, object]],
+    found: Findings,
+) -> Findings:
+    """Adds what is wrong with the set, also for trainings with these `configs`."""
     data = datadir.read(found.source, found.bad)
     jobs = recordings(data, dict.fromkeys(data.text), rate=given.rate)
     heard = hear(jobs, given.nj, f"audio of {found.source}", given.scheduler)
     for utterance, fault in heard.faults.items():
-        usable = test and fault.kind == "silent"
+        usable = found.test and fault.kind == "silent"
         (found.odd if usable else found.bad)[utterance] = fault
     for utterance, share in heard.clipped.items():
         found.odd[utterance] = DataError(
@@ -104,7 +123,7 @@ def inspect(given: Options, names: Layout, name: str, test: bool) -> Findings:
             "clipped",
         )
     if names.token_list.exists():
-        check_text(given, names, data, heard.samples, found)
+        check_text(given, names, configs, data, heard.samples, found)
     found.kept = len(data.text.keys() - found.bad.keys())
     return found
 
@@ -112,28 +131,40 @@ def inspect(given: Options, names: Layout, name: str, test: bool) -> Findings:
 def check_text(
     given: Options,
     names: Layout,
+    configs: Sequence[Mapping[str, object]],
     data: DataDir,
     samples: Mapping[str, int],
     found: Findings,
 ) -> None:
-    """Adds what the token list and the configuration have against transcripts."""
+    """Adds what the token list and the configurations have against transcripts."""
+    name = found.source.name
     split = tokens.split_function(given, names.token_list.parent)
     known = set(names.token_list.read_text(encoding="utf-8").split("\n"))
     for utterance, text in data.text.items():
-        if unknown := sorted(set(split(" ".join(text.split()))) - known):
-            found.odd.setdefault(
+        words = " ".join(text.split())
+        units = split(words)
+        if unknown := sorted(set(units) - known):
+            found.stops |= name == given.train_set
+            faults = found.bad if name == given.train_set else found.odd
+            faults.setdefault(
                 utterance,
                 DataError(
                     f"'{' '.join(unknown)}' is not in {names.token_list}",
                     "with an unknown token",
                 ),
             )
-    if found.test:
+        elif given.token_type == "bpe" and (spelled := tokens.join(units)) != words:
+            found.odd.setdefault(
+                utterance,
+                DataError(f"its tokens spell '{spelled}'", "changed by SentencePiece"),
+            )
+    if name not in (given.train_set, given.valid_set):
         return
-    settings = config.read(given.asr_config, given.asr_args)
-    fastest = max([1.0, *given.speeds])
+    speeds = given.speeds if name == given.train_set else []
+    fastest = max(speeds or [1.0])
     left = {u: int(n / fastest) for u, n in samples.items() if u not in found.bad}
-    found.bad |= too_short(data.text, left, split, settings)
+    for settings in configs:
+        found.bad |= too_short(data.text, left, split, settings)
 
 
 def too_short(
@@ -171,9 +202,18 @@ def frames(samples: int, settings: Mapping[str, object]) -> float:
     """Frames that the encoder makes of so many samples, as far as that is known."""
     if settings.get("frontend", "default") != "default" or not has_ctc(settings):
         return math.inf
+    layer = input_layer(settings)
+    if layer == UNKNOWN:
+        return math.inf
     hop = config.number(settings, "frontend_conf.hop_length", HOP_LENGTH, int)
-    input_layer = settings.get("encoder_conf.input_layer", "conv2d")
-    return output_length(samples // hop + 1, input_layer)
+    return output_length(samples // hop + 1, layer)
+
+
+def input_layer(settings: Mapping[str, object]) -> object:
+    """The encoder's `input_layer`, UNKNOWN for an encoder that has none."""
+    default, *_ = OWN_SUBSAMPLING
+    own = settings.get("encoder", default) in OWN_SUBSAMPLING
+    return settings.get("encoder_conf.input_layer", UNKNOWN if own else "conv2d")
 
 
 def has_ctc(settings: Mapping[str, object]) -> bool:

@@ -132,9 +132,11 @@ def format_sets(given: Options, names: Layout) -> Iterator[Step]:
     org = {
         name: names.raw / "org" / name for name in (names.train_set, given.valid_set)
     }
-    tests = {n: path for n, path in names.tests.items() if not n.startswith("org/")}
+    tests = {path.name: path for path in names.tests.values()}
     for name, target in {**org, **tests}.items():
         source = DATA / name
+        # a training or validation set may have been read before as no test set
+        also_test = {"test_set": "true"} if name in org and name in tests else {}
         yield Step(
             3,
             f"audio of {source}",
@@ -147,7 +149,7 @@ def format_sets(given: Options, names: Layout) -> Iterator[Step]:
             ),
             [target],
             tables(source),
-            {**given.some("fs", "audio_format"), **given.strictness},
+            {**given.some("fs", "audio_format"), **given.strictness, **also_test},
             audio=source / "wav.scp",
             reads=[source],
         )

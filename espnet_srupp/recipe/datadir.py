@@ -65,14 +65,19 @@ def read(path: Path, faults: Faults | None = None) -> DataDir:
 
 
 def spread(data: DataDir, faults: Faults) -> None:
-    """Gives the fault of a recording to each of its segments, which all are lost."""
-    segments = data.segments or {}
-    bad = {recording for recording, *_ in segments.values()} & faults.keys()
-    for utterance, (recording, *_) in segments.items():
+    """Gives the fault of a recording to each of its segments, which all are lost.
+
+    That of a recording without a segment is none.
+    """
+    if data.segments is None:
+        return
+    used = {recording for recording, *_ in data.segments.values()}
+    bad = used & faults.keys()
+    for utterance, (recording, *_) in data.segments.items():
         if recording in bad:
             faults.setdefault(utterance, faults[recording])
-    for recording in bad - segments.keys():
-        del faults[recording]
+    for recording in used.union(data.wav) - data.segments.keys() - data.text.keys():
+        faults.pop(recording, None)
 
 
 def without(data: DataDir, faults: Collection[str]) -> DataDir:

@@ -21,6 +21,8 @@ BLOCK = 1 << 18
 # zipfile raises a RuntimeError for an encrypted file or an unknown compression, a
 # ValueError for a name that is not UTF-8, and an IndexError for an empty one
 ZIP_ERRORS = (RuntimeError, ValueError, LookupError)
+# tarfile raises a KeyError for a hard link to what the archive does not hold
+TAR_ERRORS = (tarfile.TarError, EOFError, zlib.error, LookupError)
 TIMEOUT = 60  # seconds without a byte
 ATTEMPTS = 5  # in a row that bring nothing new
 
@@ -74,11 +76,20 @@ def fetch(url: str, part: Path, title: str) -> None:
     try:
         response = urlopen(request, timeout=TIMEOUT)
     except HTTPError as error:
-        # nothing after `start`: the last run got all of it and was stopped then
-        if error.code == 416 and error.headers["Content-Range"] == f"bytes */{start}":
+        if error.code != 416 or not start:
+            raise
+        # nothing after `start`: the last run got all of it and was stopped then, or
+        # the file is another one now
+        if error.headers["Content-Range"] == f"bytes */{start}":
             return
-        raise
-    with response, open(part, "ab" if response.status == 206 else "wb") as file:
+        part.unlink()
+        raise ConnectionError("the file has changed on the server") from error
+    rest = response.status == 206
+    sent = response.headers["Content-Range"] or ""
+    if rest and not sent.startswith(f"bytes {start}-"):
+        part.unlink()
+        raise ConnectionError(f"the server sent '{sent}' for bytes {start}-")
+    with response, open(part, "ab" if rest else "wb") as file:
         length = response.headers["Content-Length"]
         total = file.tell() + int(length) if length else None
         with tqdm(
@@ -122,7 +133,8 @@ def unpack(archive: Path, target: Path) -> None:
             "this Python cannot unpack safely: use 3.10.12, 3.11.4, 3.12 or newer"
         )
     try:
-        if zipfile.is_zipfile(archive):
+        # a tar may end with a zip, which zipfile takes for the whole
+        if zipfile.is_zipfile(archive) and not tarfile.is_tarfile(archive):
             unzip(archive, target)
         else:
             with tarfile.open(archive) as file:
@@ -137,7 +149,7 @@ def unpack(archive: Path, target: Path) -> None:
                     pass
     except tarfile.FilterError as error:
         raise RecipeError(f"{archive} is not safe to unpack: {error}") from error
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error) as error:
+    except (*TAR_ERRORS, zipfile.BadZipFile) as error:
         raise corrupt(archive, error) from error
     except (lzma.LZMAError, OSError) as error:
         # the decompressors of gz and bz2 raise an OSError without a number

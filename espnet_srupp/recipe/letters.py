@@ -6,8 +6,8 @@ from pathlib import Path
 from espnet_srupp.recipe.faults import Faults, note
 
 BLANKS = re.compile("[\t \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
-# all that ends a line or cannot be seen, for one program or another, and what a wrong
-# encoding leaves; tabs are blanks
+# control characters, of which one program or another ends a line at some, and what a
+# wrong encoding leaves; tabs are blanks
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd]")
 
 

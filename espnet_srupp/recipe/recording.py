@@ -104,9 +104,9 @@ def convert(job: Recording) -> Heard:
             continue
         found.samples[utterance] = len(samples)
         found.hashes[utterance] = hashlib.blake2b(samples, digest_size=8).hexdigest()
-        if not samples.any():
+        if samples.min() == samples.max():
             found.faults[utterance] = DataError(
-                f"{job.source} (utterance {utterance}) is silent, all of it zeros: "
+                f"{job.source} (utterance {utterance}) is silent, all of it one value: "
                 "fetch or make the file again, or remove the utterance",
                 "silent",
             )

@@ -9,7 +9,7 @@ from pathlib import Path
 from espnet2.bin.aggregate_stats_dirs import aggregate_stats_dirs
 
 from espnet_srupp.recipe import commands, config, process
-from espnet_srupp.recipe.check import has_ctc, too_short
+from espnet_srupp.recipe.check import has_ctc, input_layer, too_short
 from espnet_srupp.recipe.faults import Faults, settle
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout, features
@@ -21,14 +21,14 @@ from espnet_srupp.recipe.tokens import check_tokens, split_function
 
 # ESPnet takes seconds to start, so a process is worth it from about this many
 UTTERANCES_PER_PROCESS = 5000
-# what changes the frames that CTC has, by the value that most configurations share
-LENGTHS = {"encoder_conf.input_layer": "conv2d"}
 
 
 def settings(config: Mapping[str, object]) -> dict[str, object]:
     """The settings of a flat configuration that the statistics depend on."""
-    lengths = {k: v for k, v in config.items() if LENGTHS.get(k, v) != v}
-    kept = features(config) | lengths
+    kept = features(config)
+    # the frames that CTC has, unless they are as many as in most configurations
+    if (layer := input_layer(config)) != "conv2d":
+        kept["encoder_conf.input_layer"] = layer
     return kept if has_ctc(config) else kept | {"model_conf.ctc_weight": 0}
 
 

@@ -119,6 +119,11 @@ def load_pieces(path: Path, oov: str, oov_is_fine: bool) -> Callable[[str], list
     return split
 
 
+def join(pieces: list[str]) -> str:
+    """The words that pieces spell."""
+    return "".join(pieces).replace("\u2581", " ").strip()
+
+
 def train_pieces(given: Options, folder: Path) -> list[str]:
     """Makes bpe.model and bpe.vocab from train.txt with asr.sh's arguments.
 

@@ -18,6 +18,8 @@ from espnet_srupp.recipe.stage import say
 
 OPENSLR = "https://www.openslr.org/resources"
 AUDIO = (".flac", ".wav")
+# what lhotse raises at a line of a transcript that is none
+MALFORMED = (LibsndfileError, ValueError, LookupError)
 TAKE = "or take what is there with --partial true"
 
 
@@ -160,7 +162,7 @@ def reading(root: Path) -> Iterator[None]:
         # by itself lhotse reads NIST SPHERE through the program sph2pipe
         with audio_backend("LibsndfileBackend"):
             yield
-    except (AssertionError, FileNotFoundError, LibsndfileError, ValueError) as error:
+    except (AssertionError, FileNotFoundError, *MALFORMED) as error:
         raise RecipeError(
             f"lhotse cannot read {root} ({error}): unpack the corpus there again"
         ) from error

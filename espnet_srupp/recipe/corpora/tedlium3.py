@@ -1,7 +1,8 @@
 """TED-LIUM 3, legacy split: 452 hours of English talks (Hernandez et al., 2018).
 
 Utterances, their padding and their words are those of ESPnet's egs2/tedlium3, which has
-them from Kaldi's s5_r3; the speaker of an utterance is its talk.
+them from Kaldi's s5_r3. But times keep all their digits here, and a first word that
+begins with an apostrophe is not lost. The speaker of an utterance is its talk.
 """
 
 import re
@@ -110,8 +111,11 @@ def talks(manifest: dict, part: str) -> DataDir:
 
 
 def utterance_id(talk: str, start: float, end: float) -> str:
-    """ESPnet's id: the talk, and its times before padding in hundredths of a second."""
-    return f"{talk}-{round(100 * start):07d}-{round(100 * end):07d}"
+    """ESPnet's id: the talk, and its times before padding in hundredths of a second.
+
+    Those are cut off, not rounded, as ESPnet's awk does.
+    """
+    return f"{talk}-{int(100 * start):07d}-{int(100 * end):07d}"
 
 
 def padded(
