@@ -12,7 +12,6 @@ long ones, of about as much audio each as --batch utterances have on average.
 
 import argparse
 import statistics
-import sys
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -40,8 +39,7 @@ def main() -> None:
     torch.manual_seed(0)
     meter = Meter(args.device, getattr(torch, args.dtype), args.train)
     encoders = {path: load(path, args.train, meter) for path in args.configs}
-    report = {"command": " ".join(["python3", *sys.argv])}
-    report |= machine.describe("torch", "numba", "espnet")
+    report = machine.describe("torch", "numba", "espnet")
     if args.device == "cuda":
         report["card"] = torch.cuda.get_device_name()
     report |= {key: getattr(args, key) for key in ("dtype", "threads", "train")}

@@ -11,7 +11,6 @@ deviation of each layer's attention scores, which are not to be large.
 
 import argparse
 import random
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,7 +31,6 @@ RATES = ("dropout_rate", "attention_dropout_rate", "layer_drop_rate")
 def main() -> None:
     args = parse()
     report = {
-        "command": " ".join(["python3", *sys.argv]),
         **describe("espnet", "torch"),
     }
     report |= {"batches": args.batches, "models": {}}

@@ -31,8 +31,7 @@ LINE = "{model:<12} {minutes:6g} min: {said}"
 
 def main() -> None:
     args = parse()
-    report = {"command": " ".join(["python3", *sys.argv])}
-    report |= machine.describe("torch", "numba", "espnet")
+    report = machine.describe("torch", "numba", "espnet")
     report |= {key: getattr(args, key) for key in ("threads", "dtype", "limit_gib")}
     report["rows"] = []
     failed: set[str] = set()
@@ -107,7 +106,8 @@ def transcribe(exp: str, audio: Path, out: Path, args: argparse.Namespace) -> di
     except subprocess.TimeoutExpired:
         return {"failed": f"not done after {args.timeout:g} s"}
     if done.returncode:
-        return {"failed": (done.stderr.strip().splitlines() or ["killed"])[-1]}
+        *_, said = ["killed", *done.stderr.strip().splitlines()]
+        return {"failed": said.replace(f"{audio.parent}/", "")}
     (line,) = (out / "longform.jsonl").read_text().splitlines()
     found = json.loads(line)
     return {name: found[name] for name in ("computing_seconds", "peak_bytes")}

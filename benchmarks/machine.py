@@ -3,23 +3,40 @@
 import datetime
 import importlib.metadata
 import json
+import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 
 def describe(*packages: str) -> dict[str, str]:
-    """Date, commit, processor and versions of Python and `packages`."""
+    """Command, date, commit, processor and versions of Python and `packages`."""
     commit = _git("rev-parse", "--short", "HEAD")
     changed = " with changes" if _git("status", "--porcelain", "-uno") else ""
     return {
+        "command": command(sys.argv),
         "date": datetime.date.today().isoformat(),
         "commit": commit + changed or "unknown",
         "processor": _processor(),
         "python": platform.python_version(),
     } | {name: importlib.metadata.version(name) for name in packages}
+
+
+def command(words: Sequence[str]) -> str:
+    """A command line from here, without the files that only take its results."""
+    script, *words = words
+    kept, words = [os.path.relpath(script)], iter(words)
+    for word in words:
+        if word in ("--json", "--picture"):
+            next(words)
+        else:
+            kept.append(word)
+    return shlex.join(["python3", *kept])
 
 
 def write(report: dict, path: Path | None) -> None:

@@ -14,7 +14,6 @@ import argparse
 import ctypes
 import os
 import random
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,8 +35,7 @@ def main() -> None:
     exp, checkpoint = str(args.exp / "config.yaml"), str(args.exp / args.checkpoint)
     model = Speech2Text(exp, checkpoint, beam_size=args.beam_size, ctc_weight=0.3)
     utterances = read(args.data, model)
-    report = {"command": " ".join(["python3", *sys.argv])}
-    report |= machine.describe("torch", "numba", "espnet")
+    report = machine.describe("torch", "numba", "espnet")
     train = trainer(model.asr_model.train(), utterances)
     report["train_mib"] = follow(train, args.steps, "training steps")
     model.asr_model.eval()

@@ -9,7 +9,6 @@ cuda, recurrence_cuda.py runs instead.
 
 import argparse
 import statistics
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -30,8 +29,7 @@ def main() -> None:
         return
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
-    report = {"command": " ".join(["python3", *sys.argv])}
-    report |= machine.describe("torch", "numba", "sru")
+    report = machine.describe("torch", "numba", "sru")
     sizes = {key: getattr(args, key) for key in ("frames", "batch", "size", "threads")}
     report |= sizes | {"dtype": "float32", "rows": []}
     inputs = make(args.frames, args.batch, args.size)

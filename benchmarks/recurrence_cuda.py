@@ -11,7 +11,6 @@ timed, with the CPU's kernel and with sru.
 import argparse
 import itertools
 import math
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -76,7 +75,6 @@ def describe() -> dict:
 
     properties = torch.cuda.get_device_properties(0)
     return machine.describe("torch") | {
-        "command": " ".join(["python3", *sys.argv]),
         "card": properties.name,
         "multiprocessors": properties.multi_processor_count,
         "cache_bytes": properties.L2_cache_size,

@@ -9,7 +9,6 @@ that decodes batches (202611), by its joint search.
 
 import argparse
 import itertools
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -30,8 +29,7 @@ def main() -> None:
     lines = (args.data / "wav.scp").read_text("utf-8").splitlines()
     paths = [line.split(maxsplit=1)[1] for line in lines]
     waves = [torch.from_numpy(soundfile.read(p, dtype="float32")[0]) for p in paths]
-    report = {"command": " ".join(["python3", *sys.argv])}
-    report |= machine.describe("torch", "espnet") | {"rows": []}
+    report = machine.describe("torch", "espnet") | {"rows": []}
     for model, exp in args.models.items():
         for row in compare(load(Path(exp), args), waves, args.batch):
             report["rows"].append({"model": model} | row)

@@ -14,6 +14,7 @@ one. In ESPnet's recipes: ./run.sh --python "python3 -m espnet_srupp.run"
 # because it imports its parent's main module again, which it never does with a
 # __main__.py, and which after runpy would be ESPnet's program instead of this one.
 
+import os
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -24,6 +25,7 @@ from typing import Any
 try:
     import espnet_srupp.register  # noqa: F401
     from espnet_srupp.checkpoint import save_whole
+    from espnet_srupp.children import end_with
     from espnet_srupp.compat import exists
     from espnet_srupp.precision import mix_on_cpu
 except ImportError as error:
@@ -33,6 +35,9 @@ except ImportError as error:
 
 # here and not in main(), as spawned processes import this module only
 save_whole()
+if __name__ == "__mp_main__":
+    # one of those: a GPU's process, which would train on if its parent were killed
+    end_with(os.getppid())
 
 
 def load(name: str, arguments: list[str]) -> ModuleType:

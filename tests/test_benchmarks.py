@@ -1,5 +1,6 @@
 """What benchmarks/ does on machines that are not at hand: with a GPU, without git."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,3 +71,18 @@ def test_no_script_takes_the_name_of_a_module_that_others_import():
     names = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
     code = f"import numba, {', '.join(names)}"
     subprocess.run([sys.executable, "-c", code], cwd=BENCHMARKS, check=True)
+
+
+def test_a_command_is_told_from_here_and_without_files_for_results(monkeypatch):
+    import machine
+
+    monkeypatch.chdir(BENCHMARKS.parent / "recipes")
+    script = str(BENCHMARKS / "encoder.py")
+    words = [script, "a b.yaml", "--json", "/x/y.json", "--threads", "2"]
+    told = machine.command([*words, "--picture", "p.png"])
+    assert told == "python3 ../benchmarks/encoder.py 'a b.yaml' --threads 2"
+
+
+@pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("results/*.json")), ids=str)
+def test_a_result_tells_no_path_of_its_machine(path):
+    assert not re.search(r'[" =]/\w', path.read_text())

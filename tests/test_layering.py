@@ -10,6 +10,7 @@ LAYERS = {
     "": 0,
     "kernels": 0,
     "compat": 0,
+    "children": 0,
     "recurrence": 1,
     "attention": 2,
     "subsampling": 2,

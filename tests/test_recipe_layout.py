@@ -85,6 +85,11 @@ def test_experiment(options, exp, stats):
         ),
         pytest.param({"inference_tag": "mine"}, "mine", id="tag"),
         pytest.param(
+            {"inference_args": "--beam_size 5\n\t--penalty 1"},
+            "inference_beam_size5_penalty1_asr_model_valid.acc.ave",
+            id="lines",
+        ),
+        pytest.param(
             {"use_lm": True, "lm_config": "conf/train_lm.yaml", "lang": "en"},
             "inference_lm_lm_train_lm_en_bpe30_valid.loss.ave_asr_model_valid.acc.ave",
             id="language model",

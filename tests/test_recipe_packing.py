@@ -107,6 +107,16 @@ def test_statistics_of_the_training_go_in_whatever_the_command_says(recipe, tmp_
     assert tmp_path / "out" in stats.parents and stats.read_text() == "npz"
 
 
+def test_the_model_of_the_pieces_is_that_of_the_training(recipe, tmp_path):
+    given, names = recipe
+    other = replace(layout(replace(given, nbpe=14)), exp=names.exp)
+    assert other.bpemodel != names.bpemodel
+    found = unpack(pack(given, other), tmp_path / "out")
+    trained = yaml.safe_load(Path(found["asr_train_config"]).read_text())
+    assert tmp_path / "out" in Path(trained["bpemodel"]).parents
+    assert Path(trained["bpemodel"]).read_text() == "bpe"
+
+
 def test_card_lies_where_the_hub_looks_for_it(recipe, tmp_path):
     with zipfile.ZipFile(pack(*recipe)) as archive:
         assert archive.read("README.md") == b"# card"

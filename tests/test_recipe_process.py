@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ from processes import gone, needs_proc
 from espnet_srupp.recipe import process
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import cores
-from espnet_srupp.recipe.process import Job, Tail, explain, run
+from espnet_srupp.recipe.process import Job, Tail, run
 
 PYTHON = shlex.quote(sys.executable)
 
@@ -160,78 +159,6 @@ def test_the_error_of_an_earlier_run_in_the_same_log_is_not_told(tmp_path):
     second = job(tmp_path, "raise ValueError('odd number')")
     with pytest.raises(RecipeError, match="^ValueError: odd number "):
         run([second], PYTHON, append=True)
-
-
-@pytest.mark.parametrize(
-    ("line", "remedy"),
-    [
-        pytest.param(
-            "TypeError: SRUppEncoder.__init__() got an unexpected keyword argument "
-            "'hiden_size'",
-            "no 'hiden_size'",
-            id="YAML key",
-        ),
-        pytest.param(
-            "asr_train.py: error: unrecognized arguments: --max_epochs",
-            "no option --max_epochs",
-            id="argument",
-        ),
-        pytest.param("RuntimeError: No CUDA GPUs are available", "--ngpu 0", id="GPU"),
-        pytest.param(
-            "AssertionError: Torch not compiled with CUDA enabled", "--ngpu 0", id="CPU"
-        ),
-        pytest.param(
-            "torch.OutOfMemoryError: CUDA out of memory. Tried", "batch_bins", id="CUDA"
-        ),
-        pytest.param(
-            "OSError: [Errno 28] No space left on device", "free some space", id="disk"
-        ),
-        pytest.param(
-            "RuntimeError: [enforce fail at inline_container.cc:778] . "
-            "PytorchStreamWriter failed writing file data/3: file write failed",
-            "free some space",
-            id="disk while saving",
-        ),
-        pytest.param(
-            "ModuleNotFoundError: No module named 'espnet2.x'",
-            "pip install",
-            id="module",
-        ),
-        pytest.param(
-            "soundfile.LibsndfileError: Error opening 'a.flac': System error.",
-            "--stage 3",
-            id="audio",
-        ),
-        pytest.param(
-            "RuntimeError: Error(s) in loading state_dict for ESPnetASRModel:",
-            "--ignore_init_mismatch true",
-            id="parameters",
-        ),
-    ],
-)
-def test_known_causes_have_a_remedy(tmp_path, line, remedy):
-    log = tmp_path / "log"
-    log.write_text(
-        f"Traceback (most recent call last):\n  File\n{line}\nsome warning\n"
-    )
-    message = explain(log, 1)
-    assert line.rstrip(".:") in message
-    assert remedy in message
-    assert "\n" not in message
-
-
-def test_a_sentence_of_our_own_programs_is_told_as_it_is(tmp_path):
-    (tmp_path / "log").write_text("  joining: 1/3 recordings\nerror: a is b: do c\n")
-    assert explain(tmp_path / "log", 1) == f"a is b: do c (log: {tmp_path / 'log'})"
-
-
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [(-signal.SIGKILL, "memory"), (-signal.SIGSEGV, "SIGSEGV"), (3, "exit code 3")],
-)
-def test_silent_ends_are_told(tmp_path, code, said):
-    (tmp_path / "log").write_text("")
-    assert said in explain(tmp_path / "log", code)
 
 
 def test_log_that_is_not_there_yet_has_no_lines(tmp_path):

@@ -18,8 +18,15 @@ from espnet_srupp.recipe.errors import RecipeError
         pytest.param(["--fs", "16kHz"], ["--fs", "16kHz"], id="rate"),
         pytest.param(["--speed_perturb_factors", "0.9 x"], ["0.9 x"], id="speeds"),
         pytest.param(["--speed_perturb_factors", "-1"], ["positive"], id="sign"),
+        pytest.param(["--speed_perturb_factors", "nan"], ["positive"], id="no number"),
+        pytest.param(
+            ["--speed_perturb_factors", "0.9 0.90"], ["has a speed twice"], id="equal"
+        ),
+        pytest.param(["--bpe_char_cover", "nan"], ["0.98 to 1"], id="coverage"),
+        pytest.param(["--oov", ""], ["three different tokens"], id="empty token"),
+        pytest.param(["--blank", "<unk>"], ["three different"], id="equal tokens"),
         pytest.param(["--skip_stages", "2,4"], ["--skip_stages"], id="stages"),
-        pytest.param(["--longform", "1 x"], ["--longform", "'1 x'"], id="no number"),
+        pytest.param(["--longform", "1 x"], ["--longform", "'1 x'"], id="a word"),
         pytest.param(["--longform", "1 2.5"], ["--longform", "2.5"], id="fraction"),
         pytest.param(["--longform", "0 1"], ["--longform", "positive"], id="nothing"),
         pytest.param(

@@ -7,6 +7,7 @@ import torch
 import yaml
 from data.tones import CONFIG, make_recipe, mistake, run
 
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout, trainings
 from espnet_srupp.recipe.options import Options
 
@@ -54,8 +55,28 @@ def test_each_training_begins_with_the_model_of_the_one_before(options, folders,
     assert found == [*zip(folders, models, strict=True)]
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"asr_config": "a.yaml x/a.yaml"}, "two of the trainings"),
+        ({"asr_config": "a.yaml b.yaml", "asr_tag": "e:x"}, "has a colon"),
+        ({"asr_config": "a.yaml x/a.yaml b.yaml", "asr_tag": "e"}, "two of the"),
+    ],
+)
+def test_folders_that_cannot_go_together_are_named_at_once(given, said, abc):
+    Path("x").mkdir()
+    Path("x/a.yaml").write_text("{}")
+    with pytest.raises(RecipeError, match=said):
+        chain(**given)
+
+
+def test_a_slash_at_the_end_of_a_folder_does_not_matter(abc):
+    found = chain(asr_config="a.yaml b.yaml", asr_exp="y/z/")
+    assert [exp for exp, _ in found] == ["y/z_a", "y/z"]
+
+
 def test_statistics_of_a_given_folder_are_the_last_training_s(abc):
-    given = Options(**SETS, asr_config="a.yaml a.yaml", asr_stats_dir="mine")
+    given = Options(**SETS, asr_config="a.yaml b.yaml", asr_stats_dir="mine")
     first, last = trainings(given)
     assert (first.asr_stats_dir, last.asr_stats_dir) == ("", "mine")
 

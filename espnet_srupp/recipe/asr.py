@@ -46,7 +46,7 @@ def run(given: Options) -> None:
     if given.use_lm and 12 in numbers:
         check_weight(given)
     # importing torch takes seconds, which a wrong option need not wait for
-    from espnet_srupp.recipe import check, training
+    from espnet_srupp.recipe import check, decoding, training
     from espnet_srupp.recipe.stages import STAGES
 
     *before, given = trainings(given)
@@ -56,6 +56,8 @@ def run(given: Options) -> None:
     if TRAININGS & {*numbers} and not names.exp.exists():
         # hours of preparing data are for nothing without the GPU
         training.gpus(given)
+    if 12 in numbers:
+        decoding.check_gpu(given)
     for number in numbers:
         for each in [*(before if number in TRAINED else ()), given]:
             for step in STAGES[number](each, layout(each)):

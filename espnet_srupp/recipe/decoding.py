@@ -14,7 +14,7 @@ from espnet_srupp.recipe.process import Job, Tail
 from espnet_srupp.recipe.progress import Progress
 from espnet_srupp.recipe.stage import marker, say
 from espnet_srupp.recipe.table import read_table
-from espnet_srupp.recipe.training import BEGUN, gpus
+from espnet_srupp.recipe.training import BEGUN, gpus_here
 
 RESULTS = ("text", "token", "token_int", "score")
 # what ESPnet logs for an utterance when it is done
@@ -59,9 +59,14 @@ def check(options: Options, names: Layout) -> None:
     Raises:
         RecipeError: there is no GPU for it; as for `check_models`.
     """
-    if options.gpu_inference and not gpus(options):
-        raise RecipeError("--gpu_inference true: torch finds no GPU here: leave it out")
+    check_gpu(options)
     check_models(options, names)
+
+
+def check_gpu(options: Options) -> None:
+    """Raises RecipeError where --gpu_inference is given and no GPU is there."""
+    if options.gpu_inference and not gpus_here():
+        raise RecipeError("--gpu_inference true: torch finds no GPU here: leave it out")
 
 
 def check_models(options: Options, names: Layout) -> None:
@@ -89,9 +94,13 @@ def check_models(options: Options, names: Layout) -> None:
 
 def statistics(path: Path) -> Path | None:
     """The statistics that a configuration says its model was trained with."""
-    settings = config.read(str(path)) if path.is_file() else {}
-    stats = settings.get("normalize_conf.stats_file")
+    stats = trained_with(path).get("normalize_conf.stats_file")
     return Path(stats) if stats else None
+
+
+def trained_with(path: Path) -> dict[str, object]:
+    """The configuration of a model, without anything if it is not there."""
+    return config.read(str(path)) if path.is_file() else {}
 
 
 def check_statistics(path: Path) -> None:

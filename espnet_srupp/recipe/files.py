@@ -111,7 +111,7 @@ def full_disk_named(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in FULL:
             raise
-        mount = path.absolute()
+        mount = path.resolve()
         while not mount.is_mount():
             mount = mount.parent
         raise RecipeError(

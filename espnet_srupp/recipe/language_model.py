@@ -12,7 +12,7 @@ from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.process import Job
 from espnet_srupp.recipe.stage import say
-from espnet_srupp.recipe.training import gpus
+from espnet_srupp.recipe.training import gpus, gpus_here
 
 
 def join_texts(sources: Sequence[Path], more: Iterable[str], target: Path) -> None:
@@ -70,7 +70,8 @@ def measure(options: Options, names: Layout, target: Path) -> None:
     Raises:
         RecipeError: ESPnet failed, or the result is not finite.
     """
-    words = commands.perplexity(options, names, min(gpus(options), 1), target)
+    ngpu = min(gpus(options), gpus_here(), 1)
+    words = commands.perplexity(options, names, ngpu, target)
     log = target / "lm_calc_perplexity.log"
     say("  ESPnet is starting")
     process.run([Job(words, log)], options.python)

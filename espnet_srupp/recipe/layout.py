@@ -1,12 +1,14 @@
 """Where asr.sh puts things: every folder and file that follows from the options."""
 
 import hashlib
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from espnet_srupp.recipe import config
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options
 
 # what changes the statistics; all else in a configuration does not
@@ -66,12 +68,16 @@ def trainings(options: Options) -> list[Options]:
 
     The last has the names that were given. Those before it add their configuration's,
     and are named by it alone where none was.
+
+    Raises:
+        RecipeError: one would have the folder of another or lie in it, or ESPnet could
+            not take the model of one for the next.
     """
     *before, last = options.asr_configs
     chain, model = [], options.pretrained_model
     for path in before:
         own = {
-            name: f"{given}_{Path(path).stem}" if given else ""
+            name: f"{Path(given)}_{Path(path).stem}" if given else ""
             for name, given in options.some("asr_tag", "asr_exp").items()
         }
         training = replace(
@@ -79,7 +85,24 @@ def trainings(options: Options) -> list[Options]:
         )
         chain.append(training)
         model = str(layout(training).exp / "valid.acc.ave.pth")
-    return [*chain, replace(options, asr_config=last, pretrained_model=model)]
+    chain.append(replace(options, asr_config=last, pretrained_model=model))
+    check_folders([layout(training).exp for training in chain])
+    return chain
+
+
+def check_folders(exps: Sequence[Path]) -> None:
+    """Checks the folders of trainings of which each begins with the one before."""
+    for exp, after in itertools.combinations(exps, 2):
+        if exp == after or exp in after.parents or after in exp.parents:
+            raise RecipeError(
+                f"two of the trainings of --asr_config would be in {exp} and {after}: "
+                "name the configurations differently, or give --asr_tag"
+            )
+        if ":" in str(exp):
+            raise RecipeError(
+                f"{exp} has a colon in its name, and the model of a training there "
+                "could not be given to the next: choose another --asr_tag or --expdir"
+            )
 
 
 def layout(options: Options) -> Layout:
@@ -180,4 +203,5 @@ def stem(checkpoint: str) -> str:
 
 def overrides(arguments: str) -> str:
     """asr.sh's way to put arguments into a name: "--a_b 1" becomes "_a_b1"."""
-    return re.sub(r"[ |=/]", "", arguments.replace("--", "_"))
+    # and in the place of its blanks all of them, as a name has one line
+    return re.sub(r"[\s|=/]", "", arguments.replace("--", "_"))

@@ -63,7 +63,7 @@ def lock_file(marker: Path, roots: Sequence[Path]) -> Path:
     path = marker.resolve()
     above = [root.resolve() for root in roots if root.resolve() in path.parents]
     root = max(above, key=lambda root: len(root.parts), default=Path.cwd())
-    name = os.path.relpath(path, root).encode()
+    name = os.fsencode(os.path.relpath(path, root))
     return root / ".locks" / hashlib.blake2b(name, digest_size=16).hexdigest()
 
 

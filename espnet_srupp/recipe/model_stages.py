@@ -93,7 +93,10 @@ def score_sets(given: Options, names: Layout) -> Iterator[Step]:
             f"scoring of {name}",
             partial(scoring.score_set, given, names, name),
             [target / f"score_{kind}" for kind in scoring.kinds(names)],
-            [source / "text", source / "utt2spk", target / "text"],
+            [
+                *(source / "text", source / "utt2spk", target / "text"),
+                *([names.bpemodel] if names.bpemodel else []),
+            ],
             given.some("score_opts"),
         )
     model = decoding.model_file(given, names)

@@ -36,12 +36,13 @@ def models(options: Options, names: Layout) -> dict[str, Path]:
 def extras(options: Options, names: Layout) -> list[Path]:
     """What goes in beside config and model."""
     files = [names.exp / "RESULTS.md", *sorted((names.exp / "images").glob("*.png"))]
-    stats = decoding.statistics(names.exp / "config.yaml")
-    if stats is not None and stats.is_file():
-        files.append(stats)
+    settings = decoding.trained_with(names.exp / "config.yaml")
+    # what the model was trained with, whatever the command line says now
+    needed = (settings.get(n) for n in ("normalize_conf.stats_file", "bpemodel"))
+    files += [Path(path) for path in needed if path and Path(path).is_file()]
     if options.use_lm:
         files.append(names.lm_exp / "perplexity_test" / "ppl")
-    return files + [names.bpemodel] * bool(names.bpemodel)
+    return files
 
 
 def pack_model(

@@ -4,11 +4,9 @@ A job is a function of files: done twice it leaves the same, so that a Dask work
 is lost costs nothing but time.
 """
 
-import ctypes
 import os
 import shutil
 import signal
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -18,6 +16,7 @@ from pathlib import Path
 from threading import Condition
 from typing import TYPE_CHECKING
 
+from espnet_srupp.children import end_with, held_back, let_through
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.progress import Progress
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 LOCAL, SLURM = "local", "slurm"
 CONNECT_SECONDS = 30
-PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 # an entry for each thread that needs the current folder to stay as it is
 INSIDE: list[Path] = []
 CHANGED = Condition()
@@ -64,8 +62,11 @@ def parallel_map(
     work = partial(in_folder, Path.cwd(), function)
     with executor(workers, title, scheduler) as pool:
         results = []
+        with held_back():
+            # the processes begin here
+            done = pool.map(work, chunks)
         with Progress(title, len(jobs), unit) as progress:
-            for chunk in pool.map(work, chunks):
+            for chunk in done:
                 results += chunk
                 progress.update(len(results))
     return results
@@ -196,15 +197,5 @@ def begin() -> None:
     """Begins a process of the pool."""
     # the parent alone answers Ctrl-C: a worker would only print its own traceback
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    let_through()
     end_with(os.getppid())
-
-
-def end_with(parent: int) -> None:
-    """Makes a child end when `parent` is killed and cannot end it any more.
-
-    It would go on writing while the same command, given again, writes there too.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os.kill(os.getpid(), signal.SIGKILL)

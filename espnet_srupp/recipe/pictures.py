@@ -125,8 +125,8 @@ def draw(options: Options, names: Layout, model: Path) -> None:
         *("-m", "espnet_srupp.recipe.probe", "--output", str(directory)),
         *("--asr_train_config", str(names.exp / "config.yaml")),
         *("--asr_model_file", str(model)),
-        *("--wav", read_table(source / "wav.scp")[utterance]),
-        *("--text", transcript),
+        f"--wav={read_table(source / 'wav.scp')[utterance]}",
+        f"--text={transcript}",
     ]
     process.run([Job(words, directory / "probe.log")], options.python)
     target = names.exp / "images" / "attention.png"

@@ -1,8 +1,6 @@
 """Runs ESPnet's programs as child processes and says in one sentence why one failed."""
 
-import functools
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -15,49 +13,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from espnet_srupp.children import end_with, held_back, let_through
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.explain import explain
 from espnet_srupp.recipe.options import cores
-from espnet_srupp.recipe.parallel import SLURM, end_with, executor
+from espnet_srupp.recipe.parallel import SLURM, executor
 
 POLL_SECONDS = 0.3
 # time that a child gets between being asked to end and being killed
 GRACE_SECONDS = 5
-# the last line of a traceback, or what argparse prints
-EXCEPTION = re.compile(
-    r"^(?:[\w.]+(?:Error|Exception|Interrupt)\b.*|[\w.]+: error: .*)$"
-)
-# what ESPnet or torch say, and what helps
-REMEDIES = (
-    (
-        r"unexpected keyword argument '(\w+)'",
-        "there is no {0!r} there: correct the YAML",
-    ),
-    (
-        r"unrecognized arguments: (\S+)",
-        "ESPnet has no option {0}: correct the YAML or --asr_args",
-    ),
-    (
-        r"No CUDA GPUs|not compiled with CUDA|no NVIDIA driver|CUDA driver|"
-        r"invalid device ordinal",
-        "there is no GPU that torch can use: give --ngpu 0, and --gpu_inference false",
-    ),
-    (r"CUDA out of memory", "lower batch_bins or batch_size in the YAML"),
-    (
-        r"No space left|PytorchStreamWriter failed|unexpected pos|Disk quota",
-        "the disk is full: free some space and run the same command again",
-    ),
-    (
-        r"Error\(s\) in loading state_dict",
-        "the parameters are those of another model; of a --pretrained_model, "
-        "--ignore_init_mismatch true takes what fits",
-    ),
-    (r"No module named '([\w.]+)'", "install it with pip install {0}"),
-    (
-        r"Error opening '?([^':]+)|LibsndfileError",
-        "an audio file cannot be read: run --stage 3 --stop_stage 3 --force true",
-    ),
-    (r"Address already in use", "another training uses the port: start it again"),
-)
 
 
 @dataclass(frozen=True)
@@ -160,20 +124,27 @@ def start(
         try:
             # a session of its own: Ctrl-C reaches this process only, which then ends
             # the child together with all that it has started
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                cwd=folder,
-                start_new_session=True,
-                preexec_fn=functools.partial(end_with, os.getpid()),
-            )
+            with held_back():
+                return subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=environment,
+                    cwd=folder,
+                    start_new_session=True,
+                    preexec_fn=partial(begin, os.getpid()),
+                )
         except OSError as error:
             raise RecipeError(
                 f"--python {python}: cannot start {command[0]} ({error.strerror})"
             ) from error
+
+
+def begin(parent: int) -> None:
+    """Begins a child, before it becomes its program."""
+    let_through()
+    end_with(parent)
 
 
 def surroundings(threads: int, beside: bool) -> dict[str, str]:
@@ -211,30 +182,6 @@ def end(children: Sequence[subprocess.Popen]) -> None:
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-
-
-def explain(log: Path, code: int) -> str:
-    """One sentence on why the program that wrote `log` ended with `code`."""
-    if code == -signal.SIGKILL:
-        return f"the program was killed, most likely for want of memory (log: {log})"
-    if code < 0:
-        return f"the program ended by {signal.Signals(-code).name} (log: {log})"
-    # the log of a training that was continued begins with that of the one before
-    *_, text = re.split(r"^# ", log.read_text("utf-8", "replace"), flags=re.MULTILINE)
-    cause = last_error(text)
-    for pattern, remedy in REMEDIES:
-        if found := re.search(pattern, cause):
-            words = [word for word in found.groups() if word]
-            return f"{cause}: {remedy.format(*words)} (log: {log})"
-    return f"{cause or f'exit code {code}'} (log: {log})"
-
-
-def last_error(text: str) -> str:
-    """The last line that names an error, or else the last line at all."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if EXCEPTION.match(line)]
-    # "error: " is how this project's own programs begin their sentence
-    return (errors or lines or [""])[-1].rstrip(".:").removeprefix("error: ")
 
 
 class Tail:

@@ -54,10 +54,25 @@ def check(options: Options) -> None:
         raise RecipeError(
             "--min_wav_duration must be below --max_wav_duration, and both be numbers"
         )
+    if not 0.98 <= options.bpe_char_cover <= 1:
+        raise RecipeError(
+            "--bpe_char_cover is a share of the text's letters, SentencePiece takes "
+            "0.98 to 1"
+        )
+    symbols = options.blank, options.oov, options.sos_eos
+    if not all(symbols) or len(set(symbols)) < len(symbols):
+        raise RecipeError(
+            "--blank, --oov and --sos_eos must be three different tokens, none empty"
+        )
     if options.score_opts not in ("", "-s"):
         raise RecipeError("--score_opts knows only -s (upper and lower case differ)")
     for name, kind in NUMERIC.items():
         numbers(options, name, kind)
+    if len(set(options.speeds)) < len(options.speeds):
+        raise RecipeError(
+            f"--speed_perturb_factors {options.speed_perturb_factors!r} has a speed "
+            "twice: leave it out"
+        )
     for name in ARGUMENTS:
         quotes(name, getattr(options, name))
     for name in ("asr_args", "lm_args", "inference_args"):
@@ -130,7 +145,8 @@ def numbers(options: Options, name: str, kind: str) -> None:
         values = getattr(options, kind)
     except (ValueError, OverflowError):
         values = [0]
-    if min(values if isinstance(values, list) else [values], default=1) <= 0:
+    values = values if isinstance(values, list) else [values]
+    if not all(0 < value < math.inf for value in values):
         raise RecipeError(f"--{name} takes positive numbers, not {given!r}")
 
 

@@ -108,7 +108,10 @@ def git(*words: str) -> str:
         )
     except FileNotFoundError:
         return "git is not installed"
-    return said.stdout.strip() if said.returncode == 0 else "no commit yet"
+    if said.returncode:
+        reason, *_ = said.stderr.strip().splitlines() or [""]
+        return f"not known ({reason})"
+    return said.stdout.strip()
 
 
 def facts(exp: Path) -> list[str]:

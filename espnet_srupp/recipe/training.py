@@ -121,15 +121,20 @@ def gpus(options: Options) -> int:
     """
     if options.launched:
         return abs(options.ngpu)
-    import torch
-
-    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    found = gpus_here()
     if options.ngpu > found:
         raise RecipeError(
             f"--ngpu {options.ngpu}: torch finds {found or 'no'} GPU here: give --ngpu "
             f"{found}"
         )
     return min(found, 1) if options.ngpu < 0 else options.ngpu
+
+
+def gpus_here() -> int:
+    """The number of GPUs of this machine that torch can use."""
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 def place(options: Options, ngpu: int) -> str:

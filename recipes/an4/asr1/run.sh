@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # AN4 as ESPnet's egs2/an4 splits and scores it, by two trainings without a language model;
-# for one: --use_lm true --inference_config conf/decode_asr_lm.yaml; for the Conformer:
+# with one: --use_lm true --inference_config conf/decode_asr_lm.yaml; for the Conformer:
 # --train_joined 0 --asr_config conf/train_asr_conformer.yaml; --help lists all options.
 set -euo pipefail
 

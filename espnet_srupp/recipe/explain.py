@@ -1,0 +1,69 @@
+"""Why a program of ESPnet ended, in one sentence with a remedy."""
+
+import re
+import signal
+from pathlib import Path
+
+# the last line of a traceback, or what argparse prints
+EXCEPTION = re.compile(
+    r"^(?:[\w.]+(?:Error|Exception|Interrupt)\b.*|[\w.]+: error: .*)$"
+)
+# what ESPnet or torch say, and what helps
+REMEDIES = (
+    (
+        r"unexpected keyword argument '(\w+)'",
+        "there is no {0!r} there: correct the YAML",
+    ),
+    (
+        r"unrecognized arguments: (\S+)",
+        "ESPnet has no option {0}: correct the YAML or --asr_args",
+    ),
+    (
+        r"No CUDA GPUs|not compiled with CUDA|no NVIDIA driver|CUDA driver|"
+        r"invalid device ordinal",
+        "there is no GPU that torch can use: give --ngpu 0, and --gpu_inference false",
+    ),
+    (r"CUDA out of memory", "lower batch_bins or batch_size in the YAML"),
+    (
+        r"No space left|PytorchStreamWriter failed|unexpected pos|Disk quota",
+        "the disk is full: free some space and run the same command again",
+    ),
+    (
+        r"Error\(s\) in loading state_dict",
+        "the parameters are those of another model; of a --pretrained_model, "
+        "--ignore_init_mismatch true takes what fits",
+    ),
+    (r"No module named '([\w.]+)'", "install it with pip install {0}"),
+    (
+        r"Error opening '?([^':]+)|LibsndfileError",
+        "an audio file cannot be read: run --stage 3 --stop_stage 3 --force true",
+    ),
+    (r"Address already in use", "another training uses the port: start it again"),
+)
+
+
+def explain(log: Path, code: int) -> str:
+    """One sentence on why the program that wrote `log` ended with `code`."""
+    if code == -signal.SIGKILL:
+        return f"the program was killed, most likely for want of memory (log: {log})"
+    if code < 0:
+        return f"the program ended by {signal.Signals(-code).name} (log: {log})"
+    # the log of a training that was continued begins with that of the one before, and
+    # Kaldi's launchers have other lines with such a sign
+    *_, text = re.split(
+        r"^# (?=.* -m )", log.read_text("utf-8", "replace"), flags=re.MULTILINE
+    )
+    cause = last_error(text)
+    for pattern, remedy in REMEDIES:
+        if found := re.search(pattern, cause):
+            words = [word for word in found.groups() if word]
+            return f"{cause}: {remedy.format(*words)} (log: {log})"
+    return f"{cause or f'exit code {code}'} (log: {log})"
+
+
+def last_error(text: str) -> str:
+    """The last line that names an error, or else the last line at all."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if EXCEPTION.match(line)]
+    # "error: " is how this project's own programs begin their sentence
+    return (errors or lines or [""])[-1].rstrip(".:").removeprefix("error: ")

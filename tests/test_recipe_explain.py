@@ -1,0 +1,89 @@
+"""Why a program of ESPnet ended: one sentence, with what would help."""
+
+import signal
+
+import pytest
+
+from espnet_srupp.recipe.explain import explain
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        pytest.param(
+            "TypeError: SRUppEncoder.__init__() got an unexpected keyword argument "
+            "'hiden_size'",
+            "no 'hiden_size'",
+            id="YAML key",
+        ),
+        pytest.param(
+            "asr_train.py: error: unrecognized arguments: --max_epochs",
+            "no option --max_epochs",
+            id="argument",
+        ),
+        pytest.param("RuntimeError: No CUDA GPUs are available", "--ngpu 0", id="GPU"),
+        pytest.param(
+            "AssertionError: Torch not compiled with CUDA enabled", "--ngpu 0", id="CPU"
+        ),
+        pytest.param(
+            "torch.OutOfMemoryError: CUDA out of memory. Tried", "batch_bins", id="CUDA"
+        ),
+        pytest.param(
+            "OSError: [Errno 28] No space left on device", "free some space", id="disk"
+        ),
+        pytest.param(
+            "RuntimeError: [enforce fail at inline_container.cc:778] . "
+            "PytorchStreamWriter failed writing file data/3: file write failed",
+            "free some space",
+            id="disk while saving",
+        ),
+        pytest.param(
+            "ModuleNotFoundError: No module named 'espnet2.x'",
+            "pip install",
+            id="module",
+        ),
+        pytest.param(
+            "soundfile.LibsndfileError: Error opening 'a.flac': System error.",
+            "--stage 3",
+            id="audio",
+        ),
+        pytest.param(
+            "RuntimeError: Error(s) in loading state_dict for ESPnetASRModel:",
+            "--ignore_init_mismatch true",
+            id="parameters",
+        ),
+    ],
+)
+def test_known_causes_have_a_remedy(tmp_path, line, remedy):
+    log = tmp_path / "log"
+    log.write_text(
+        f"Traceback (most recent call last):\n  File\n{line}\nsome warning\n"
+    )
+    message = explain(log, 1)
+    assert line.rstrip(".:") in message
+    assert remedy in message
+    assert "\n" not in message
+
+
+def test_a_sentence_of_our_own_programs_is_told_as_it_is(tmp_path):
+    (tmp_path / "log").write_text("  joining: 1/3 recordings\nerror: a is b: do c\n")
+    assert explain(tmp_path / "log", 1) == f"a is b: do c (log: {tmp_path / 'log'})"
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(-signal.SIGKILL, "memory"), (-signal.SIGSEGV, "SIGSEGV"), (3, "exit code 3")],
+)
+def test_silent_ends_are_told(tmp_path, code, said):
+    (tmp_path / "log").write_text("")
+    assert said in explain(tmp_path / "log", code)
+
+
+def test_what_a_launcher_adds_does_not_hide_the_cause(tmp_path):
+    (tmp_path / "log").write_text(
+        "# python3 -m espnet2.bin.launch --cmd slurm.pl\n"
+        "torch.OutOfMemoryError: CUDA out of memory. Tried\n"
+        "# Accounting: time=12 threads=1\n"
+        "# Finished at Wed Nov 25 11:00:00 UTC 2026 with status 1\n"
+    )
+    assert "CUDA out of memory" in explain(tmp_path / "log", 1)
