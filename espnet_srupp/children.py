@@ -4,12 +4,29 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 PR_SET_PDEATHSIG = 1  # of linux/prctl.h
-# what ends a program that is asked to
-ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+# while signals are held back: the process that each one came to
+HELD: list[list[int]] = []
+
+
+def end_as_by_interrupt() -> None:
+    """Lets a closed terminal or a kill end the program as Ctrl-C does.
+
+    A program that ignores one, as nohup makes it, still does.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
+
+
+def interrupt(*_: object) -> None:
+    if not HELD:
+        raise KeyboardInterrupt
+    HELD[-1].append(os.getpid())
 
 
 @contextmanager
@@ -17,24 +34,35 @@ def held_back() -> Iterator[None]:
     """Lets signals that end the program wait for the end of the block.
 
     Python drops what their handlers raise within a fork, and the program would go on.
-    A child that begins here has to let them through again.
+    To block them would not do: they come to another thread then. A child that begins
+    here has to let them through again. Only the main thread answers signals.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    HELD.append(came)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        HELD.clear()
+        if came:
+            raise KeyboardInterrupt
 
 
 def let_through() -> None:
-    """What `held_back` holds back reaches this process again."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    """What `held_back` holds back reaches this child again."""
+    own = any(os.getpid() in came for came in HELD)
+    HELD.clear()
+    if own:
+        raise KeyboardInterrupt
 
 
 def end_with(parent: int) -> None:
     """Makes this process end when `parent` is killed and cannot end it any more.
 
-    It would go on writing while the same command, given again, writes there too.
+    It would go on writing while the same command, given again, writes there too. Linux
+    asks for the thread that started this process: it must not end before.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,5 +1,8 @@
 """Whether processes have ended, as Linux tells, and how to do without any."""
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -24,6 +27,30 @@ def gone(pid: int) -> bool:
     while alive(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     return not alive(pid)
+
+
+def end_with_a_killed_parent(*words: object, count: int, cwd: Path) -> bool:
+    """Whether the processes end whose numbers a killed Python program has printed.
+
+    Args:
+        words: the arguments of Python.
+        count: how many there are.
+        cwd: the program's folder, which it can import from too.
+    """
+    path = os.pathsep.join([str(Path(__file__).parents[1]), str(cwd)])
+    with subprocess.Popen(
+        [sys.executable, *map(str, words)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": path},
+    ) as parent:
+        told: list[int] = []
+        while len(told) < count:
+            told += map(int, parent.stdout.readline().split())
+        assert all(map(alive, told))
+        parent.kill()
+    return all(map(gone, told))
 
 
 def in_this_process(monkeypatch: pytest.MonkeyPatch, module: str) -> None:

@@ -3,16 +3,14 @@
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
+import threading
+import time
 
 import pytest
-from processes import alive, gone, needs_proc
+from processes import end_with_a_killed_parent, needs_proc
 
-from espnet_srupp.children import held_back, let_through
+from espnet_srupp.children import end_as_by_interrupt, held_back, let_through
 
-ROOT = str(Path(__file__).parents[1])
 # what ESPnet does for several GPUs: a process for each, spawned, that is no daemon
 PROGRAM = """
 import multiprocessing, os, time
@@ -37,48 +35,86 @@ def main():
 @needs_proc
 def test_the_processes_of_several_gpus_end_with_a_killed_training(tmp_path):
     (tmp_path / "several_gpus.py").write_text(PROGRAM)
-    path = os.pathsep.join([ROOT, str(tmp_path)])
-    with subprocess.Popen(
-        [sys.executable, "-m", "espnet_srupp.run", "-m", "several_gpus"],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-    ) as training:
-        workers = [int(training.stdout.readline()) for _ in range(2)]
-        assert all(map(alive, workers))
-        training.kill()
-    assert all(map(gone, workers))
+    program = "-m", "espnet_srupp.run", "-m", "several_gpus"
+    assert end_with_a_killed_parent(*program, count=2, cwd=tmp_path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_that_comes_within_a_fork_is_raised_after_it(number):
-    def interrupted(*_):
-        raise KeyboardInterrupt
+ENDING = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
-    before = signal.signal(number, interrupted)
+
+@pytest.fixture
+def a_program():
+    before = {number: signal.getsignal(number) for number in ENDING}
+    # signals may come to it
+    others = threading.Event()
+    other = threading.Thread(target=others.wait)
+    other.start()
+    end_as_by_interrupt()
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    others.set()
+    other.join()
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_that_comes_within_a_fork_is_raised_after_it(number, a_program):
     reached = []
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            with held_back():
-                os.kill(os.getpid(), number)
-                reached.append("the end of the block")
-    finally:
-        signal.signal(number, before)
+    with pytest.raises(KeyboardInterrupt):
+        with held_back():
+            os.kill(os.getpid(), number)
+            reached.append("the end of the block")
     assert reached
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), number)
+        time.sleep(5)
 
 
-def mask(queue):
-    let_through()
-    queue.put(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+def test_a_signal_that_the_program_ignores_stays_ignored(a_program):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    end_as_by_interrupt()
+    with held_back():
+        os.kill(os.getpid(), signal.SIGHUP)
+    os.kill(os.getpid(), signal.SIGHUP)
 
 
-def test_a_child_hears_the_signals_that_were_held_back():
+def hear(queue, early):
+    if early:
+        os.kill(os.getpid(), signal.SIGTERM)
+    try:
+        let_through()
+        if not early:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+    except KeyboardInterrupt:
+        queue.put("heard")
+    else:
+        queue.put("lost")
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_child_hears_the_signals_that_were_held_back(early, a_program):
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
     with held_back():
-        child = context.Process(target=mask, args=(queue,))
+        child = context.Process(target=hear, args=(queue, early))
         child.start()
-    held = queue.get()
+    assert queue.get() == "heard"
     child.join()
-    assert not held & {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def test_what_the_parent_heard_is_not_the_childs(a_program):
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    with pytest.raises(KeyboardInterrupt):
+        with held_back():
+            os.kill(os.getpid(), signal.SIGTERM)
+            child = context.Process(target=pass_on, args=(queue,))
+            child.start()
+    assert queue.get() == "goes on"
+    child.join()
+
+
+def pass_on(queue):
+    let_through()
+    queue.put("goes on")

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from espnet_srupp.recipe.layout import layout
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.layout import check_decoding, layout
 from espnet_srupp.recipe.options import Options
 
 CONF = Path(__file__).parents[1] / "conf" / "an4"
@@ -98,6 +99,13 @@ def test_experiment(options, exp, stats):
 )
 def test_inference(options, tag):
     assert names(**options).inference == tag
+
+
+def test_a_decoding_whose_name_espnet_would_cut_in_two_is_refused():
+    check_decoding(names())
+    for option in ("asr_args", "inference_args"):
+        with pytest.raises(RecipeError, match="has a comma: give --asr_tag"):
+            check_decoding(names(**{option: "--specaug_conf width=[0,40]"}))
 
 
 @pytest.mark.parametrize(

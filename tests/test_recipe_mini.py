@@ -1,13 +1,11 @@
 """The embedded corpus: the same every time, its sets apart, its audio usable."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import alive, gone, needs_proc
+from processes import end_with_a_killed_parent, needs_proc
 
 from espnet_srupp.recipe import datadir, sound
 from espnet_srupp.recipe.corpora import mini
@@ -56,18 +54,7 @@ mini.prepare(Path("data"), Path("downloads"), None)
 
 @needs_proc
 def test_speakers_end_with_a_parent_that_is_killed(tmp_path):
-    root = str(Path(__file__).parents[1])
-    with subprocess.Popen(
-        [sys.executable, "-c", SPEAKING],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": root},
-    ) as parent:
-        processes = list(map(int, parent.stdout.readline().split()))
-        assert all(map(alive, processes))
-        parent.kill()
-    assert all(map(gone, processes))
+    assert end_with_a_killed_parent("-c", SPEAKING, count=2, cwd=tmp_path)
 
 
 def test_every_variant_speaks_the_same_from_process_to_process():

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -11,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from processes import alive, gone, needs_proc
+from processes import end_with_a_killed_parent, needs_proc
 
 from espnet_srupp.recipe import parallel
 from espnet_srupp.recipe.errors import RecipeError
@@ -81,18 +80,8 @@ parallel_map(work, [1, 2], 2, "work")
 
 
 @needs_proc
-def test_workers_end_with_a_parent_that_is_killed():
-    root = str(Path(__file__).parents[1])
-    with subprocess.Popen(
-        [sys.executable, "-c", AT_WORK],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": root},
-    ) as parent:
-        workers = [int(parent.stdout.readline()) for _ in range(2)]
-        assert all(map(alive, workers))
-        parent.kill()
-    assert all(map(gone, workers))
+def test_workers_end_with_a_parent_that_is_killed(tmp_path):
+    assert end_with_a_killed_parent("-c", AT_WORK, count=2, cwd=tmp_path)
 
 
 @pytest.mark.parametrize("names", [["a", "a"], ["a", "b"]], ids=["one", "two"])

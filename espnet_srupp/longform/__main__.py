@@ -5,8 +5,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from espnet_srupp.children import end_as_by_interrupt
 from espnet_srupp.recipe.arguments import Parser
-from espnet_srupp.recipe.program import end_as_by_interrupt, exit_code
+from espnet_srupp.recipe.program import exit_code
 
 PROG = "python3 -m espnet_srupp.longform"
 # each is a module of this package with `options(parser)` and `run(given)`

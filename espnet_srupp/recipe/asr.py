@@ -5,12 +5,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from espnet_srupp.children import end_as_by_interrupt
 from espnet_srupp.recipe import arguments, config, stage
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import full_disk_named
-from espnet_srupp.recipe.layout import layout, trainings
+from espnet_srupp.recipe.layout import check_decoding, layout, trainings
 from espnet_srupp.recipe.options import Options
-from espnet_srupp.recipe.program import end_as_by_interrupt, exit_code
+from espnet_srupp.recipe.program import exit_code
 
 LAST = 15
 LANGUAGE_MODEL, NGRAM, TRAININGS = range(6, 9), 9, {7, 11}
@@ -57,6 +58,7 @@ def run(given: Options) -> None:
         # hours of preparing data are for nothing without the GPU
         training.gpus(given)
     if 12 in numbers:
+        check_decoding(names)
         decoding.check_gpu(given)
     for number in numbers:
         for each in [*(before if number in TRAINED else ()), given]:

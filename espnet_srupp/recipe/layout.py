@@ -90,6 +90,15 @@ def trainings(options: Options) -> list[Options]:
     return chain
 
 
+def check_decoding(names: Layout) -> None:
+    """Raises RecipeError where ESPnet would cut the name of the decoding in two."""
+    if "," in str(names.decoding):
+        raise RecipeError(
+            f"ESPnet cannot decode into {names.decoding}, whose name has a comma: "
+            "give --asr_tag or --inference_tag"
+        )
+
+
 def check_folders(exps: Sequence[Path]) -> None:
     """Checks the folders of trainings of which each begins with the one before."""
     for exp, after in itertools.combinations(exps, 2):

@@ -1,6 +1,5 @@
 """How a program of the command line ends: exit codes, errors in one sentence."""
 
-import signal
 import sys
 from collections.abc import Callable
 
@@ -32,6 +31,9 @@ def exit_code(work: Callable[[], None], interrupted: str) -> int:
             f"{sys.executable} has no module {error.name}: install with "
             "pip install 'espnet_srupp[recipes]'"
         )
+    except ImportError as error:
+        # of a package that lacks something, as a GPU's kernel without CuPy
+        return told(error)
     except KeyboardInterrupt:
         print(f"interrupted: {interrupted}", file=sys.stderr)
         return INTERRUPTED
@@ -42,10 +44,3 @@ def told(*sentences: object) -> int:
     for sentence in sentences:
         print(f"error: {sentence}", file=sys.stderr)
     return 1
-
-
-def end_as_by_interrupt() -> None:
-    """Lets a closed terminal or a kill end ESPnet too; nohup still means to go on."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler)

@@ -54,23 +54,23 @@ def is_current(exp: Path, decoded: Path) -> bool:
     )
     if scored is None:
         return made is None
-    *others, (_, text) = scored["inputs"].items()
-    inputs = [*(made["inputs"].items() if made else ()), *others]
-    # the hypotheses lie there, whatever the experiment was called
-    inputs.append((decoded / RESULTS[0], text))
+    inputs = [*(made["inputs"].items() if made else ()), *scored["inputs"].items()]
     return (decoded / RESULTS[0]).is_file() and all(
         digest(path, path.stat().st_mtime_ns) == content
-        for path, content in located(exp, inputs)
+        for path, content in located(exp, decoded, inputs)
         if path.is_file()
     )
 
 
-def located(exp: Path, inputs: list) -> list[tuple[Path, str]]:
+def located(exp: Path, decoded: Path, inputs: list) -> list[tuple[Path, str]]:
     """Inputs where they are now: the experiment may have had another name."""
     found = [(Path(path), content) for path, content in inputs]
     was = next((p.parent for p, _ in found if p.suffix == ".pth"), exp)
+    hypotheses = decoded / RESULTS[0]
 
     def here(path: Path) -> Path:
+        if path.parts[-3:] == hypotheses.parts[-3:]:
+            return hypotheses
         own = exp / path.name
         return own if path.parent == was and own.is_file() else path
 
