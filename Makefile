@@ -60,7 +60,9 @@ $(VENV)/torch: constraints.txt | $(VENV)/python-$(VERSION)
 
 $(VENV)/installed: setup.py constraints.txt $(VENV)/torch
 	@echo '[3/3] ESPnet and the rest, about 2 minutes'
-	@$(PIP) install -c constraints.txt -e '.[recipes,dev]'
+	@kernels=; if command -v nvidia-smi >/dev/null; then kernels=$$('$(BIN)/python' -c \
+	    'import torch; v = torch.version.cuda; print(",cuda" + v.split(".")[0] if v else "")'); fi; \
+	  $(PIP) install -c constraints.txt -e ".[recipes,dev$$kernels]"
 	@touch $@
 
 install: $(VENV)/installed

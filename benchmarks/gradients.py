@@ -30,10 +30,7 @@ RATES = ("dropout_rate", "attention_dropout_rate", "layer_drop_rate")
 
 def main() -> None:
     args = parse()
-    report = {
-        **describe("espnet", "torch"),
-    }
-    report |= {"batches": args.batches, "models": {}}
+    report = describe("espnet", "torch") | {"batches": args.batches, "models": {}}
     for exp in args.exp:
         report["models"][exp.name] = found = measure(exp, args.model, args.batches)
         print(f"{exp}: gradients of {args.batches} batches of {BATCH} utterances")

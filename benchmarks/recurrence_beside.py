@@ -38,7 +38,9 @@ def sru_operators():
     from torch.utils import cpp_extension
 
     spec = importlib.util.find_spec("sru")
-    if spec is None or cpp_extension.CUDA_HOME is None:
+    # torch takes /usr/local/cuda for a toolkit even without its compiler
+    home = cpp_extension.CUDA_HOME
+    if spec is None or home is None or not Path(home, "bin", "nvcc").exists():
         return None
     with tempfile.TemporaryDirectory() as directory:
         sources = []

@@ -54,19 +54,24 @@ def main(args: argparse.Namespace) -> None:
     report["differences"] = {
         name_of(dtype): compare_with_cpu(dtype, args.size) for dtype in cuda.NAMES
     }
+    # after each row, as a rival that fails or a limit of time must not cost the others
     if args.sweep:
-        machine.write(report | {"sweep": list(sweep(args))}, args.json)
+        report["sweep"] = []
+        for row in sweep(args):
+            report["sweep"].append(row)
+            machine.write(report, args.json)
         return
+    name = f"recurrence-{report['card'].replace(' ', '-')}.json"
+    target = args.json or RESULTS / name
     for row in measure_all(args, copy):
         report["rows"].append(row)
         print(ROW.format(**row), flush=True)
+        machine.write(report, target)
+    draw(report, target.with_suffix(".png"))
     for row in recurrence_beside.rows(args):
         report["beside"].append(row)
         print(BESIDE.format(**row), flush=True)
-    name = f"recurrence-{report['card'].replace(' ', '-')}.json"
-    target = args.json or RESULTS / name
-    machine.write(report, target)
-    draw(report, target.with_suffix(".png"))
+        machine.write(report, target)
     print(target, target.with_suffix(".png"))
 
 
@@ -106,9 +111,12 @@ def sweep(args: argparse.Namespace) -> Iterator[dict]:
             fetched = chosen.call_args.args[2]
             chosen = cuda.choose(*chosen.call_args.args)
             for geometry in itertools.product((1, 2, 4), (32, 16, 8, 4)):
-                if math.prod(geometry) * fetched * cuda.WARP > cuda.BLOCK_BYTES:
-                    continue
                 geometry = cuda.Geometry(*geometry)
+                ring = math.prod(geometry) * fetched * cuda.WARP
+                # both directions, and no thread in two of them
+                whole = args.size // 2 % geometry.channels == 0
+                if ring > cuda.BLOCK_BYTES or not whole:
+                    continue
                 with mock.patch.object(cuda, "choose", return_value=geometry):
                     ms = milliseconds(function, sets, args.repeats)
                 row = geometry._asdict() | {"dtype": name_of(dtype), "name": name}

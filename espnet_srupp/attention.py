@@ -169,7 +169,8 @@ def fused(q: Tensor, dropout_rate: float) -> bool:
     a third of the time of `attend_tile` with AMX, two to three times as long without.
     """
     if q.is_cuda:
-        return q.shape[-1] <= 256 and q.shape[-1] % 8 == 0
+        narrow = q.shape[-1] <= 256 and q.shape[-1] % 8 == 0
+        return narrow and q.dtype != torch.float64
     return dropout_rate == 0 and (q.dtype != torch.bfloat16 or AMX)
 
 

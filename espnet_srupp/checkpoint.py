@@ -27,6 +27,9 @@ def whole(save: Callable) -> Callable:
             return save(obj, f, *args, **kwargs)
         # what a link points to, as open() would
         path = Path(f).resolve()
+        if path.exists() and not path.is_file():
+            # a device or a pipe, whose place no file may take
+            return save(obj, f, *args, **kwargs)
         partial = path.with_name(f".{path.name}.writing")
         try:
             with open(partial, "wb") as file:

@@ -82,7 +82,9 @@ class SRUppLayer(nn.Module):
         u = self.attention(x, lengths)  # (T, B, 3, d)
         mask_c = None
         if self.training and self.dropout_rate > 0:
-            mask_c = nn.functional.dropout(u.new_ones(x.shape[1:]), self.dropout_rate)
+            mask_c = nn.functional.dropout(
+                self.v.new_ones(x.shape[1:]), self.dropout_rate
+            )
         h, _ = recurrence(
             u,
             x.to(u.dtype),

@@ -22,10 +22,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from espnet_srupp.children import end_with
+
+if __name__ == "__mp_main__":
+    # a spawned process, which would train on if its parent were killed; before the
+    # imports below, as they take seconds
+    end_with(os.getppid())
+
 try:
     import espnet_srupp.register  # noqa: F401
     from espnet_srupp.checkpoint import save_whole
-    from espnet_srupp.children import end_with
     from espnet_srupp.compat import exists
     from espnet_srupp.precision import mix_on_cpu
 except ImportError as error:
@@ -35,9 +41,6 @@ except ImportError as error:
 
 # here and not in main(), as spawned processes import this module only
 save_whole()
-if __name__ == "__mp_main__":
-    # one of those: a GPU's process, which would train on if its parent were killed
-    end_with(os.getppid())
 
 
 def load(name: str, arguments: list[str]) -> ModuleType:

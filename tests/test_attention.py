@@ -230,14 +230,18 @@ def test_heads_that_do_not_divide_the_size_are_refused():
 def test_attend_on_cuda_equals_softmax_in_linear_memory(size):
     T = 16384
     q, k, v = (t.detach().cuda() for t in qkv(1, 1, T, size, torch.float32))
-    keys = key_mask(torch.tensor([T - 9]), T).cuda()
+    # what padding holds, and a mean over all frames, would be seen
+    v[:, :, T // 2 :] += 1
+    keys = key_mask(torch.tensor([T // 2]), T).cuda()
     inputs = [t.bfloat16().requires_grad_() for t in (q, k, v)]
     torch.cuda.reset_peak_memory_stats()
     out = attend(*inputs, keys)
     out.sum().backward()
     assert torch.cuda.max_memory_allocated() < T * T * 2
-    expected = softmax_attention(q[:, :, :64], k, v, keys)
-    torch.testing.assert_close(out[:, :, :64].float(), expected, rtol=0, atol=2e-2)
+    rows = [t.detach().float() for t in inputs]
+    expected = softmax_attention(rows[0][:, :, :64], *rows[1:], keys)
+    error = out[:, :, :64].float() - expected
+    assert error.norm() < 0.05 * expected.norm()
 
 
 def test_float32_tells_scores_beyond_float16_apart():

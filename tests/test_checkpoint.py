@@ -1,10 +1,12 @@
 """A checkpoint is the old one or the new one, however its writing ends."""
 
 import errno
+import io
 import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -101,3 +103,14 @@ def test_a_kill_leaves_a_whole_checkpoint(tmp_path, moment, found):
     done = subprocess.run(command, cwd=tmp_path, env=environment)
     assert done.returncode == -signal.SIGKILL
     assert epoch(tmp_path / "checkpoint.pth") == found
+
+
+def test_a_pipe_takes_what_is_saved_to_it(save, tmp_path):
+    pipe, found = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    reader.start()
+    save({"a": 1}, pipe)
+    reader.join()
+    assert pipe.is_fifo()
+    assert torch.load(io.BytesIO(found[0])) == {"a": 1}

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch.nn.utils import prune
 
 from espnet_srupp.layer import SRUppLayer
+from espnet_srupp.recurrence import recurrence
 
 T, B, D = 9, 3, 6
 LENGTHS = torch.tensor([9, 0, 5])
@@ -89,6 +90,21 @@ def test_state_dropout_is_one_mask_for_all_frames():
     # and another one for each row of the batch
     assert (dropped[0] != dropped[0, 0]).any()
     assert not (layer.eval()(x) == 0).any()
+
+
+def test_autocast_does_not_round_the_scale_of_state_dropout(monkeypatch):
+    masks = []
+
+    def spy(*args, mask_c, **options):
+        masks.append(mask_c)
+        return recurrence(*args, mask_c=mask_c, **options)
+
+    monkeypatch.setattr("espnet_srupp.layer.recurrence", spy)
+    layer = SRUppLayer(64, 8, dropout_rate=0.1)
+    with torch.autocast("cpu", torch.bfloat16):
+        layer(torch.randn(5, 3, 64))
+    (mask,) = masks
+    assert set(mask.unique().tolist()) == {0.0, (1 / torch.tensor(0.9)).item()}
 
 
 @pytest.mark.parametrize("which", ["projection", "state", "attention"])

@@ -79,10 +79,11 @@ def test_language_model_without_weight_is_a_mistake(tmp_path):
         (RecipeError("a is wrong: do b"), 1, "error: a is wrong: do b"),
         (KeyboardInterrupt(), 130, "interrupted: "),
         (ModuleNotFoundError(name="soxr"), 1, "no module soxr: install"),
+        (ImportError("recurrence: need CuPy"), 1, "error: recurrence: need CuPy"),
         (OSError(errno.ENOSPC, "No space left"), 1, "no space left on the file system"),
         (PermissionError(errno.EACCES, "may not read", "a"), 1, "may not read: 'a'"),
     ],
-    ids=["mistake", "interrupt", "module", "full disk", "permission"],
+    ids=["mistake", "interrupt", "module", "CuPy", "full disk", "permission"],
 )
 def test_end_is_one_line_and_an_exit_code(monkeypatch, capsys, error, code, said):
     def fail(_):

@@ -81,7 +81,7 @@ def test_silent_ends_are_told(tmp_path, code, said):
 
 def test_what_a_launcher_adds_does_not_hide_the_cause(tmp_path):
     (tmp_path / "log").write_text(
-        "# python3 -m espnet2.bin.launch --cmd slurm.pl\n"
+        "## python3 -m espnet2.bin.launch --cmd slurm.pl\n"
         "torch.OutOfMemoryError: CUDA out of memory. Tried\n"
         "# Accounting: time=12 threads=1\n"
         "# Finished at Wed Nov 25 11:00:00 UTC 2026 with status 1\n"

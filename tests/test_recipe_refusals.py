@@ -19,6 +19,8 @@ from espnet_srupp.recipe.errors import RecipeError
         pytest.param(["--speed_perturb_factors", "0.9 x"], ["0.9 x"], id="speeds"),
         pytest.param(["--speed_perturb_factors", "-1"], ["positive"], id="sign"),
         pytest.param(["--speed_perturb_factors", "nan"], ["positive"], id="no number"),
+        pytest.param(["--speed_perturb_factors", "0.0"], ["positive"], id="no speed"),
+        pytest.param(["--speed_perturb_factors", "inf"], ["positive"], id="endless"),
         pytest.param(
             ["--speed_perturb_factors", "0.9 0.90"], ["has a speed twice"], id="equal"
         ),

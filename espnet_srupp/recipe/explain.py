@@ -4,6 +4,8 @@ import re
 import signal
 from pathlib import Path
 
+# what a log has before a command; Kaldi's launchers add lines of their own with "# "
+BEGINS = "## "
 # the last line of a traceback, or what argparse prints
 EXCEPTION = re.compile(
     r"^(?:[\w.]+(?:Error|Exception|Interrupt)\b.*|[\w.]+: error: .*)$"
@@ -48,11 +50,10 @@ def explain(log: Path, code: int) -> str:
         return f"the program was killed, most likely for want of memory (log: {log})"
     if code < 0:
         return f"the program ended by {signal.Signals(-code).name} (log: {log})"
-    # the log of a training that was continued begins with that of the one before, and
-    # Kaldi's launchers have other lines with such a sign
-    *_, text = re.split(
-        r"^# (?=.* -m )", log.read_text("utf-8", "replace"), flags=re.MULTILINE
-    )
+    # the log of a training that was continued begins with that of the one before
+    text = f"\n{log.read_text('utf-8', 'replace')}"
+    _, command, text = text.rpartition(f"\n{BEGINS}")
+    text = text.partition("\n")[2] if command else text
     cause = last_error(text)
     for pattern, remedy in REMEDIES:
         if found := re.search(pattern, cause):

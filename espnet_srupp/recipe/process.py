@@ -15,7 +15,7 @@ from pathlib import Path
 
 from espnet_srupp.children import end_with, held_back, let_through
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.explain import explain
+from espnet_srupp.recipe.explain import BEGINS, explain
 from espnet_srupp.recipe.options import cores
 from espnet_srupp.recipe.parallel import SLURM, executor
 
@@ -119,7 +119,7 @@ def start(
     path = folder / job.log
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "ab" if append else "wb") as log:
-        log.write(f"# {shlex.join(command)}\n".encode())
+        log.write(f"{BEGINS}{shlex.join(command)}\n".encode())
         log.flush()
         try:
             # a session of its own: Ctrl-C reaches this process only, which then ends
