@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from espnet_srupp.recipe import locks, stage
+from espnet_srupp.recipe import locks, stage, training
 from espnet_srupp.recipe.stage import Step
 
 # a run.sh of another process, which makes or reads `data` until there is `end`
@@ -50,6 +50,7 @@ def other(tmp_path, monkeypatch):
         return told
 
     monkeypatch.setattr(stage, "say", say)
+    monkeypatch.setattr(training, "say", say)
     yield start
     Path("end").touch()
     assert started[0].wait() == 0
@@ -85,6 +86,14 @@ def test_what_another_one_makes_is_not_read_meanwhile(other):
     assert make("model", ["data"])
     assert "another run.sh is making what this reads" in told[0]
     assert Path("data").read_text() == "made"
+
+
+def test_a_training_that_another_one_decodes_with_is_not_put_aside_meanwhile(other):
+    Path("exp").mkdir()
+    told = other("text", f"exp/{training.BEGUN}")
+    assert training.put_aside(Path("exp")) == Path("exp.1")
+    assert "another run.sh is reading what this replaces" in told[0]
+    assert Path("text").exists()
 
 
 def test_what_is_finished_and_read_elsewhere_is_not_waited_for(other):

@@ -63,7 +63,7 @@ def run(given: Options) -> None:
     for number in numbers:
         for each in [*(before if number in TRAINED else ()), given]:
             for step in STAGES[number](each, layout(each)):
-                stage.run(step, given.force, [Path(given.dumpdir), Path(given.expdir)])
+                stage.run(step, given.force, given.roots)
 
 
 def chosen(given: Options) -> list[int]:

@@ -82,7 +82,10 @@ def acquire(file: IO, alone: bool, other: str, tell: Callable[[str], None]) -> N
         if not free(file, kind):
             if alone and free(file, fcntl.LOCK_SH):
                 fcntl.lockf(file, fcntl.LOCK_UN)
-                other = "reading what this replaces (another --dumpdir need not wait)"
+                other = (
+                    "reading what this replaces (another --dumpdir or --asr_tag need "
+                    "not wait)"
+                )
             tell(f"another run.sh is {other}, waiting for it")
             fcntl.lockf(file, kind)
     except OSError as error:

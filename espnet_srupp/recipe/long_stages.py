@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from espnet_srupp.recipe import decoding, longform
+from espnet_srupp.recipe import decoding, longform, training
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.stage import Step, say
@@ -73,5 +73,5 @@ def transcription(
         [checkpoint, exp / "config.yaml"],
         given.some("longform_args"),
         audio=reference / "wav.scp",
-        reads=[reference],
+        reads=[reference, exp / training.BEGUN],
     )

@@ -67,8 +67,10 @@ def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 12: beam search."""
     model = decoding.model_file(given, names)
     models = [model, names.exp / "config.yaml"]
+    trainings = [names.exp / training.BEGUN]
     if given.use_lm:
         models += [decoding.lm_file(given, names), names.lm_exp / "config.yaml"]
+        trainings.append(names.lm_exp / training.BEGUN)
     settings = config.read(given.inference_config, given.inference_args)
     for name, source in names.tests.items():
         target = names.decoding / name
@@ -80,7 +82,7 @@ def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
             [source / "wav.scp", source / "utt2hash", *models],
             settings,
             check=partial(decoding.check, given, names),
-            reads=[source],
+            reads=[source, *trainings],
         )
 
 

@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 # corpora that may lie on disk, by the names of ESPnet's db.sh
 CORPORA = ("LIBRISPEECH", "AISHELL", "TEDLIUM3")
@@ -169,6 +170,11 @@ class Options:
     def folder(self) -> str:
         """Where the corpus lies, "" if it is to be downloaded or made."""
         return getattr(self, self.corpus.upper()) if self.on_disk else ""
+
+    @property
+    def roots(self) -> list[Path]:
+        """Folders that several recipes may share."""
+        return [Path(self.dumpdir), Path(self.expdir)]
 
     @property
     def on_disk(self) -> bool:

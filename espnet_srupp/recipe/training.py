@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from espnet_srupp.recipe import (
     commands,
     config,
     epochs,
+    locks,
     pictures,
     process,
     stage,
@@ -24,7 +25,7 @@ from espnet_srupp.recipe.view import View
 # a training goes on when these change; with anything else it is another training
 CONTINUES = ("max_epoch", "patience", "num_workers", "log_interval", "num_att_plot")
 MAX_EPOCH = 40  # ESPnet's default
-# what the training depends on
+# what the training depends on; who decodes with its models holds it, see put_aside
 BEGUN = ".training"
 
 
@@ -50,7 +51,7 @@ def train(
     if anew(options, exp, record):
         before = None if options.force else kept(exp, record)
         if has_epoch(exp) or before and exp.exists():
-            say(f"  the earlier training is kept as {put_aside(exp)}")
+            say(f"  the earlier training is kept as {put_aside(exp, options.roots)}")
         if before:
             say(f"  {before}, which had these settings, goes on as {exp}")
             before.rename(exp)
@@ -193,9 +194,12 @@ def check_epochs(exp: Path, record: Mapping) -> None:
         )
 
 
-def put_aside(exp: Path) -> Path:
+def put_aside(exp: Path, roots: Sequence[Path] = ()) -> Path:
+    """Gives the folder another name, once no other run.sh decodes with its models."""
     names = (exp.with_name(f"{exp.name}.{number}") for number in count(1))
-    return exp.rename(next(path for path in names if not path.exists()))
+    lock = stage.marker(exp / BEGUN)
+    with locks.held(lock, [], roots, lambda why: say(f"  {why}"), alone=True):
+        return exp.rename(next(path for path in names if not path.exists()))
 
 
 def kept(exp: Path, record: Mapping) -> Path | None:
