@@ -154,3 +154,16 @@ def test_training_holds_what_the_steps_before_it_make(given):
     made = [step.outputs[0] for step in lm_stages.collect_statistics(given, names)]
     (training_step,) = lm_stages.train_model(given, names)
     assert {*made, names.raw / "org" / "b"} <= set(training_step.reads)
+
+
+def test_texts_that_are_empty_or_not_there_are_told_before_training(given):
+    Path("none.txt").touch()
+    given = replace(given, lm_dev_text="none.txt")
+    step = list(lm_stages.collect_statistics(given, layout(given)))[1]
+    layout(given).lm_train.parent.mkdir(parents=True)
+    layout(given).lm_train.write_text("u1 ONE\n")
+    with pytest.raises(RecipeError, match="none.txt is empty"):
+        step.work()
+    given = replace(given, lm_test_text="nowhere.txt")
+    with pytest.raises(RecipeError, match="--lm_test_text nowhere.txt: there is no"):
+        next(lm_stages.collect_statistics(given, layout(given)))

@@ -49,6 +49,7 @@ from espnet_srupp.recipe.errors import RecipeError
             ["--longform_models", "a='b"], ["--longform_models", "quot"], id="quoted"
         ),
         pytest.param(["--nj", "0"], ["--nj"], id="no process"),
+        pytest.param(["--ngpu", "-7"], ["--ngpu"], id="negative GPUs"),
         pytest.param(["--test_sets", " "], ["--test_sets"], id="no test set"),
         pytest.param(["--train_joined", "1"], ["--train_joined"], id="joined by one"),
         pytest.param(["--min_wav_duration", "30"], ["--max_wav_dur"], id="durations"),

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from espnet_srupp.longform import sources, waveform
 from espnet_srupp.longform.plot import save
 from espnet_srupp.longform.sources import Source
+from espnet_srupp.recipe import fonts
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.pictures import plain
 from espnet_srupp.recipe.table import read_table
@@ -85,11 +86,13 @@ def run(given: argparse.Namespace) -> None:
     # ESPnet prints at import
     with redirect_stdout(sys.stderr):
         maps = [look(word, source, given.checkpoint) for word in given.models]
-    figure = draw(maps, seconds, caption(given, source))
-    for suffix in ("png", "svg"):
-        path = given.out.with_name(f"{bare(given.out.name)}.{suffix}")
-        save(figure, path)
-        print(path)
+    title = caption(given, source)
+    with fonts.having(title):
+        figure = draw(maps, seconds, title)
+        for suffix in ("png", "svg"):
+            path = given.out.with_name(f"{bare(given.out.name)}.{suffix}")
+            save(figure, path)
+            print(path)
 
 
 def bare(name: str) -> str:

@@ -38,7 +38,7 @@ def lm_file(options: Options, names: Layout) -> Path:
 
 def checkpoint(exp: Path, name: str, option: str, stage: int) -> Path:
     path = exp / name
-    if path.exists():
+    if path.is_file():
         return path
     remedy = f"train it with --stage {stage}"
     others = ", ".join(sorted(p.name for p in exp.glob("*.*.*.pth")))

@@ -13,6 +13,7 @@ from espnet_srupp.recipe import (
     statistics,
     training,
 )
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.stage import Step, say
@@ -20,6 +21,9 @@ from espnet_srupp.recipe.stage import Step, say
 
 def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 6: the text, and its lengths."""
+    if given.lm_test_text and not names.lm_test.is_file():
+        # before the hours of training until stage 8 reads it
+        raise RecipeError(f"--lm_test_text {names.lm_test}: there is no such file")
     own = data_stages.DATA / given.train_set / "text"
     sources = [Path(path) for path in given.lm_texts] or [own]
     yield Step(

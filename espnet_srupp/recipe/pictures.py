@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from espnet_srupp.recipe import alphas, epochs, process
+from espnet_srupp.recipe import alphas, epochs, fonts, process
 from espnet_srupp.recipe.epochs import Epoch
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
@@ -130,7 +130,8 @@ def draw(options: Options, names: Layout, model: Path) -> None:
     ]
     process.run([Job(words, directory / "probe.log")], options.python)
     target = names.exp / "images" / "attention.png"
-    attention(directory / "attention.npz", target, utterance, transcript)
+    with fonts.having(f"{utterance}{transcript}"):
+        attention(directory / "attention.npz", target, utterance, transcript)
 
 
 def middle(lengths: dict[str, int], least: int) -> str:

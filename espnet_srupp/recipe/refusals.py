@@ -48,6 +48,8 @@ def check(options: Options) -> None:
     for name in ("nj", "inference_nj", "nbpe", "num_nodes"):
         if getattr(options, name) < 1:
             raise RecipeError(f"--{name} must be 1 or more")
+    if options.ngpu < -1:
+        raise RecipeError("--ngpu must be 0 or more, or -1 for 1 where there is one")
     if options.train_joined < 0 or options.train_joined == 1:
         raise RecipeError("--train_joined must be 2 or more, or 0 for none")
     if not -math.inf < options.min_wav_duration < options.max_wav_duration < math.inf:

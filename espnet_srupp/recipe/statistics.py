@@ -10,6 +10,7 @@ from espnet2.bin.aggregate_stats_dirs import aggregate_stats_dirs
 
 from espnet_srupp.recipe import commands, config, process
 from espnet_srupp.recipe.check import has_ctc, input_layer, too_short
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults, settle
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout, features
@@ -89,11 +90,14 @@ def gather(
         command: the arguments of ESPnet's program for a share of each and a folder.
 
     Raises:
-        RecipeError: ESPnet failed.
+        RecipeError: a set is empty, or ESPnet failed.
     """
     logdir = target / "logdir"
     shutil.rmtree(logdir, ignore_errors=True)
     sizes = [count(scp) for scp in sets.values()]
+    for path, size in zip(sets.values(), sizes, strict=True):
+        if not size:
+            raise RecipeError(f"{path} is empty: there is nothing to learn or validate")
     nj = min(options.nj, -(-sizes[0] // UTTERANCES_PER_PROCESS), *sizes)
     shares = [split(scp, logdir, kind, nj) for kind, scp in sets.items()]
     parts = [logdir / f"stats.{n}" for n in range(1, nj + 1)]
