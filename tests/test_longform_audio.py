@@ -34,6 +34,22 @@ def chapters(tmp_path):
     return write_chapters(tmp_path)
 
 
+@pytest.mark.parametrize("subtype", ["VORBIS", "OPUS"])
+def test_what_is_louder_than_full_scale_is_clipped(tmp_path, subtype):
+    # a square wave overshoots once its harmonics are coarser
+    loud = np.sign(np.sin(np.arange(16000) * 0.05))
+    wav = {"1-2-0000": save(tmp_path / "a.ogg", loud, 8000, subtype)}
+    decoded = soundfile.read(wav["1-2-0000"])[0]
+    assert np.abs(decoded).max() > 1.001
+    source = DataDir(wav, {"1-2-0000": "A"}, {"1-2-0000": "1"})
+    datadir.write(source, tmp_path / "source")
+    assert join(tmp_path, "--num-utts", "1") == 0
+    (path,) = datadir.read(tmp_path / "target").wav.values()
+    np.testing.assert_allclose(
+        soundfile.read(path)[0], np.clip(decoded, -1, 1), atol=2**-15
+    )
+
+
 @pytest.mark.parametrize(
     ("subtype", "dtype", "suffix"),
     [

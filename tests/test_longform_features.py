@@ -120,3 +120,9 @@ def test_no_mask_of_the_whole_recording_is_made(monkeypatch):
     )
     tiled(module, None, [noise(20_000)], 32)
     assert sum(seen) > 1000 and max(seen) <= 32 + 2 * (64 // 20 + 1) + 1
+
+
+def test_no_features_are_on_the_device_too():
+    module = frontend(n_fft=64, hop_length=20).to("meta")
+    made = features(module, None, [])
+    assert made.shape == (0, 8) and made.device.type == "meta"

@@ -86,3 +86,7 @@ def test_memory_is_bounded_by_blocks(monkeypatch):
     np.testing.assert_array_equal(rates, np.full((1, 10), 0.5))
     assert list(resampling.blocks(10, 7)) == [4, 4, 2]
     assert list(resampling.blocks(2, 100)) == [1, 1]
+    # six ways of two numbers would do, 8 of 3 need to be drawn
+    assert matched_pairs(np.array([1, 1]), 99, seed=0) == 2 / 4
+    drawn = matched_pairs(np.array([1, 1, 1, 1]), 9999, seed=0)
+    assert drawn != 2 / 16 and abs(drawn - 2 / 16) < 0.01

@@ -3,7 +3,9 @@
 import csv
 import json
 
+import numpy as np
 import pytest
+import soundfile
 from data.small_sets import POOR, TEXT, cells, score, write, write_sets
 from processes import in_this_process
 
@@ -122,6 +124,17 @@ def test_recordings_are_drawn_not_segments(folder):
     assert score(folder) == 0
     cell = cells(folder)["all", "poor"]
     assert (cell.recordings, cell.utterances, cell.low) == (1, 4, None)
+
+
+def test_recordings_without_a_segment_are_not_looked_at(folder):
+    segments = {u: ("talk", n, n + 1.0) for n, u in enumerate(TEXT)}
+    soundfile.write(folder / "talk.wav", np.zeros(8000 * len(TEXT)), 8000)
+    wav = {"aa": "sox none.wav -t wav - |", "talk": str(folder / "talk.wav")}
+    wav["zz"] = "gone.wav"
+    datadir.write(DataDir(wav, TEXT, dict.fromkeys(TEXT, "s"), segments), folder / "r")
+    rows = "".join(f"{name} {path}\n" for name, path in wav.items())
+    (folder / "r" / "wav.scp").write_text(rows)
+    assert main(["score", str(folder / "r"), f"a={folder / 'r'}"]) == 0
 
 
 def test_files_agree_and_are_the_same_each_time(folder, capsys, processes):

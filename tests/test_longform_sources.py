@@ -54,8 +54,6 @@ def test_a_file_name_that_is_not_utf8_is_told_and_the_rest_is_found():
         pytest.param("wav.scp", "a a.wav\na b.wav\n", "line 2: a is there", id="twice"),
         pytest.param("wav.scp", "a\n", "a has nothing", id="no path"),
         pytest.param("wav.scp", "a/b c.wav\n", "a/b holds a slash", id="slash"),
-        pytest.param("segments", "s c 0 1\n", "s goes from 0.0 to 1.0", id="unknown"),
-        pytest.param("segments", "s a 2 1\n", "s goes from 2.0 to 1.0", id="backward"),
         pytest.param("segments", "s a x y\n", "'a x y' is not", id="no times"),
         pytest.param("wav.scp", None, "has no wav.scp", id="no list"),
     ],
@@ -67,6 +65,15 @@ def test_a_bad_directory_is_told_and_the_rest_is_found(data, name, content, said
     sources, (problem,) = found(data, "z.wav")
     assert sources == [Source("z", "z.wav")]
     assert said in problem and str(data) in problem
+
+
+@pytest.mark.parametrize("wrong", ["c 0.0 to 1.0", "a 2.0 to 1.0", "a 1.0 to 1.0"])
+def test_a_bad_segment_is_told_and_the_rest_is_found(data, wrong):
+    recording, start, _, end = wrong.split()
+    (data / "segments").write_text(f"s {recording} {start} {end}\nt b 0 1\n")
+    sources, (problem,) = found(data)
+    assert sources == [Source("t", "dir/b 2.wav", 0.0, 1.0)]
+    assert f"s goes from {start} to {end} s of {recording}" in problem
 
 
 def test_state_changes_with_the_audio(tmp_path):

@@ -11,6 +11,7 @@ from espnet2.bin.asr_inference import Speech2Text
 from test_longform_model import RATE, make
 
 from espnet_srupp.longform import decoder, usage
+from espnet_srupp.longform import transcribe as command
 from espnet_srupp.longform.__main__ import main
 from espnet_srupp.recipe import scoring
 
@@ -216,18 +217,71 @@ def test_a_name_too_long_for_a_file_of_results_is_told_and_the_rest_is_done(
     assert list(scoring.read_hypotheses(tmp_path / "out" / "text")) == ["a", "z"]
 
 
-def test_want_of_memory_is_told_and_the_rest_is_done(transcribe, monkeypatch):
+def raise_cuda():
+    raise torch.OutOfMemoryError("CUDA out of memory.")
+
+
+def raise_fault():
+    raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+
+@pytest.mark.parametrize(
+    "want",
+    [
+        pytest.param(lambda: torch.empty(10**15), id="torch"),
+        pytest.param(lambda: np.empty(10**15), id="numpy"),
+        pytest.param(lambda: bytearray(10**15), id="python"),
+        pytest.param(raise_cuda, id="GPU"),
+    ],
+)
+def test_want_of_memory_is_told_and_the_rest_is_done(transcribe, monkeypatch, want):
+    calls = []
+
     def greedy(log_probs, blank):
-        # as torch tells it on a CPU
-        if len(greedy.calls) == 0:
-            greedy.calls.append(torch.empty(10**15))
+        calls.append(log_probs)
+        if len(calls) == 1:
+            want()
         return []
 
-    greedy.calls = []
     monkeypatch.setattr(decoder.search, "greedy", greedy)
-    code, out, errors = transcribe("wav/a.flac")
-    assert code == 1 and out == ""
+    code, out, errors = transcribe("wav/a.flac", "wav/b.flac")
+    assert code == 1 and out == "b\n" and len(calls) == 2
     assert "wav/a.flac of 2 s needs more memory" in errors[0]
+
+
+def test_a_fault_of_the_gpu_is_no_want_of_memory(transcribe, monkeypatch):
+    monkeypatch.setattr(decoder.search, "greedy", lambda *_: raise_fault())
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        transcribe("wav/a.flac", "wav/b.flac")
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_before_decoding(
+    transcribe, monkeypatch
+):
+    monkeypatch.setattr(decoder.search, "greedy", lambda *_: 1 / 0)
+    code, _, errors = transcribe("wav/a.flac", "--out", "/proc/nowhere")
+    assert code == 1 and len(errors) == 1
+    assert "--out /proc/nowhere cannot be written to" in errors[0]
+
+
+def test_what_others_made_stays_and_the_rest_is_done(transcribe, tmp_path):
+    (tmp_path / "a.srt").write_text("mine")
+    code, _, errors = transcribe("wav/a.flac", "wav/b.flac", "--out", str(tmp_path))
+    assert code == 1 and len(errors) == 1 and "a.json or a.srt" in errors[0]
+    assert (tmp_path / "a.srt").read_text() == "mine"
+    assert (tmp_path / "text").read_text().split()[0] == "b"
+
+
+def test_it_ends_where_nobody_reads(transcribe, monkeypatch):
+    calls = []
+
+    def broken(*_):
+        calls.append(1)
+        raise BrokenPipeError
+
+    monkeypatch.setattr(command, "keep", broken)
+    assert transcribe("wav/a.flac", "wav/b.flac")[0] == 1
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from espnet_srupp.longform import transcript
 from espnet_srupp.longform.transcript import Transcript
 from espnet_srupp.longform.usage import PeakMemory, Usage
 from espnet_srupp.longform.words import Word
+from espnet_srupp.recipe.errors import RecipeError
 
 SETTINGS = {"search": "greedy", "start": 0.1, "end": None}
 
@@ -42,6 +43,36 @@ def test_what_is_no_result_is_not_taken(tmp_path, content):
     if content is not None:
         (tmp_path / "a.json").write_text(content)
     assert transcript.read(tmp_path, "a", SETTINGS) is None
+
+
+def test_a_result_that_is_not_whole_is_not_taken(tmp_path):
+    transcript.write(made(), tmp_path)
+    (tmp_path / "a.srt").unlink()
+    transcript.check(tmp_path, "a")
+    assert transcript.read(tmp_path, "a", SETTINGS) is None
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [("a.srt", ""), ("a.json", "{"), ("a.json", "[]"), ("a.json", '{"words": []}')],
+)
+def test_files_of_something_else_are_not_overwritten(tmp_path, name, content):
+    transcript.check(tmp_path, "a")
+    (tmp_path / name).write_text(content)
+    with pytest.raises(RecipeError, match="transcribe did not make: give another --o"):
+        transcript.check(tmp_path, "a")
+
+
+def test_a_folder_with_the_text_of_something_else_is_refused(tmp_path):
+    out = tmp_path / "new" / "out"
+    transcript.claim(out)
+    assert list(out.iterdir()) == []
+    transcript.write_all([made()], out)
+    transcript.claim(out)
+    (tmp_path / "text").write_text("a REFERENCE")
+    for wrong in (tmp_path, out / "text"):
+        with pytest.raises(RecipeError, match="--out .*: give another"):
+            transcript.claim(wrong)
 
 
 def test_line_is_that_of_a_text_file():

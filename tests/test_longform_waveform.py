@@ -125,8 +125,8 @@ DAMAGES = {
     ),
     "FLAC from a pipe": (piped_flac, "does not say how long it is: encode it again"),
     "missing": (lambda path: None, "missing"),
-    "empty file": (lambda path: path.write_bytes(b""), "corrupt or no sound file"),
-    "text": (lambda path: path.write_text("hello" * 99), "corrupt or no sound file"),
+    "empty file": (lambda path: path.write_bytes(b""), "corrupt, or of a format"),
+    "text": (lambda path: path.write_text("hello" * 99), "corrupt, or of a format"),
     "a folder": (lambda path: path.mkdir(), "missing"),
     "no samples": (
         lambda path: soundfile.write(path, noise(0), RATE, "PCM_16", format="WAV"),

@@ -125,6 +125,9 @@ def write(job: Job) -> list[str]:
 # a file of segments is read for all its recordings at once
 @lru_cache(maxsize=1)
 def load(path: str, recording: str, dtype: str) -> np.ndarray:
-    """Checks a file, then reads it again in the type that keeps every bit."""
+    """Checks a file and reads it in the type that keeps every bit."""
     samples, _ = sound.load(path, recording)
+    if dtype == NARROW.dtype:
+        # libsndfile's own 16 bits of Vorbis and Opus wrap around beyond full scale
+        return sound.pcm(samples)
     return soundfile.read(path, len(samples), dtype=dtype)[0]

@@ -36,6 +36,7 @@ class Decoder:
         if given.device == "cuda" and not has_cuda:
             raise RecipeError("--device cuda: torch finds none here, give --device cpu")
         device = given.device or ("cuda" if has_cuda else "cpu")
+        self.peak_memory = GPUMemory if device == "cuda" else PeakMemory
         self.recogniser = load(found, device, getattr(torch, given.dtype))
         make = {"joint": joint, "prefix": prefix, "greedy": greedy}[given.search]
         self.search: Search = make(self.recogniser, given)
@@ -56,15 +57,14 @@ class Decoder:
         Raises:
             RecipeError: its audio is bad, or memory is short.
         """
-        peak, begun = PeakMemory(), time.perf_counter()
+        peak, begun = self.peak_memory(), time.perf_counter()
         try:
             with torch.inference_mode():
                 samples = waveform.blocks(source, self.recogniser.rate)
                 xs = self.recogniser.features(samples)
                 words = self.search(xs, seconds, told)
         except (MemoryError, RuntimeError) as error:
-            # torch has no class of its own for it but on a GPU
-            if "memory" not in str(error):
+            if not out_of_memory(error):
                 raise
             raise RecipeError(
                 f"{source} of {seconds:.0f} s needs more memory than there is: cut it, "
@@ -75,6 +75,22 @@ class Decoder:
         return Transcript(
             source.name, spelling.text(words), words, spelling.blank, used, settings
         )
+
+
+class GPUMemory:
+    """The largest memory of the GPU that torch has used since it was made."""
+
+    def __init__(self):
+        torch.cuda.reset_peak_memory_stats()
+
+    def bytes(self) -> int:
+        return torch.cuda.max_memory_allocated()
+
+
+def out_of_memory(error: Exception) -> bool:
+    # torch has a class of its own for it on a GPU alone
+    known = isinstance(error, (MemoryError, torch.OutOfMemoryError))
+    return known or "allocate memory" in str(error)
 
 
 def greedy(recogniser: Recogniser, given: argparse.Namespace) -> Search:

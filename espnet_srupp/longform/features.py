@@ -40,7 +40,8 @@ def features(
             xs = normalize(xs[None], length(xs))[0][0]
         made.append(xs)
     if not made:
-        return torch.zeros(0, frontend.output_size())
+        device = frontend.logmel.melmat.device
+        return torch.zeros(0, frontend.output_size(), device=device)
     xs = torch.cat(made)
     return normalized(normalize, xs) if whole else xs
 

@@ -5,6 +5,7 @@ import math
 import pickle
 import tarfile
 import tempfile
+import textwrap
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -195,7 +196,7 @@ def load(found: Files, device: str, dtype: torch.dtype = torch.float32) -> Recog
         state = torch.load(found.checkpoint, map_location="cpu", weights_only=True)
         model.load_state_dict(state)
     except (RuntimeError, EOFError, TypeError, pickle.UnpicklingError) as error:
-        reason = " ".join(" ".join(str(error).splitlines()[:2]).split())
+        reason = textwrap.shorten(str(error), 200)
         raise RecipeError(
             f"{found.checkpoint} is not a checkpoint of {found.config} ({reason}): "
             "give the right one with --checkpoint"

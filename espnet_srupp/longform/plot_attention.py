@@ -18,6 +18,7 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
 from espnet_srupp.longform import sources, waveform
+from espnet_srupp.longform.lengths import limited
 from espnet_srupp.longform.plot import save
 from espnet_srupp.longform.sources import Source
 from espnet_srupp.recipe import fonts
@@ -105,9 +106,12 @@ def chosen(given: argparse.Namespace) -> Source:
         if given.utt is not None:
             raise RecipeError("--utt names an utterance of --data: leave it out")
         return sources.single(given.wav)
-    found = {source.name: source for source in sources.listed(given.data)}
+    problems: list[str] = []
+    found = {source.name: source for source in sources.listed(given.data, problems)}
     if given.utt is None:
         ordered = sorted(found.values(), key=waveform.seconds)
+        if not ordered:
+            raise RecipeError(*limited(problems))
         return ordered[len(ordered) // 2]
     if given.utt not in found:
         raise RecipeError(

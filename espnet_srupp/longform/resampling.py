@@ -48,8 +48,8 @@ def matched_pairs(differences: NDArray, samples: int, seed: int) -> float:
 
     If they are, exchanging their results for any recording changes nothing. This
     counts how often the sum of differences is as far from 0 when every recording is
-    exchanged or not by chance: over all 2^R ways where these are at most `samples`,
-    else over `samples` of them and the one observed.
+    exchanged or not by chance: over all 2^R ways where these are at most `samples`
+    and fit in memory, else over `samples` of them and the one observed.
 
     Args:
         differences: (R,) errors of one model less those of the other, integers.
@@ -61,7 +61,7 @@ def matched_pairs(differences: NDArray, samples: int, seed: int) -> float:
     """
     differences = differences[differences != 0]
     size, observed = len(differences), abs(differences.sum())
-    if 2**size <= samples:
+    if 2**size <= samples and 2**size * size <= CELLS:
         ways = np.arange(2**size)[:, None] >> np.arange(size) & 1
         sums = (1 - 2 * ways) @ differences
         return float(np.mean(np.abs(sums) >= observed))

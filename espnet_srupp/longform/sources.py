@@ -43,12 +43,15 @@ def find(inputs: Iterable[str], problems: list[str]) -> list[Source]:
         inputs: sound files and data directories; of the latter wav.scp and segments are
             read. The name of a sound file is that of the file without its suffix, with
             underscores for blanks.
-        problems: gets a sentence for each input that cannot be used.
+        problems: gets a sentence for each input or segment that cannot be used.
     """
     found: dict[str, Source] = {}
     for path in inputs:
         try:
-            sources = listed(Path(path)) if Path(path).is_dir() else [single(path)]
+            if Path(path).is_dir():
+                sources = listed(Path(path), problems)
+            else:
+                sources = [single(path)]
         except RecipeError as error:
             problems.append(str(error))
             continue
@@ -74,8 +77,11 @@ def single(path: str) -> Source:
     return Source(re.sub(r"\s", "_", Path(path).stem), path)
 
 
-def listed(directory: Path) -> list[Source]:
-    """The recordings of a data directory, or its segments where it has some."""
+def listed(directory: Path, problems: list[str]) -> list[Source]:
+    """The recordings of a data directory, or its segments where it has some.
+
+    Adds to `problems` the segments that are none.
+    """
     if not (directory / "wav.scp").exists():
         raise RecipeError(
             f"{directory} has no wav.scp: give a data directory, or sound files by name"
@@ -83,12 +89,15 @@ def listed(directory: Path) -> list[Source]:
     wav = read_table(directory / "wav.scp")
     if not (directory / "segments").exists():
         return [Source(name, path) for name, path in wav.items()]
+    found = []
     segments = read_segments(directory / "segments")
     for name, (recording, start, end) in segments.items():
-        if recording not in wav or not 0 <= start < end:
-            raise RecipeError(
+        if recording in wav and 0 <= start < end:
+            found.append(Source(name, wav[recording], start, end))
+        else:
+            problems.append(
                 f"{directory / 'segments'}: {name} goes from {start} to {end} s of "
                 f"{recording}, which is not there in wav.scp or has no such part: "
                 "correct or remove it"
             )
-    return [Source(n, wav[r], start, end) for n, (r, start, end) in segments.items()]
+    return found

@@ -3,7 +3,8 @@
 MODEL is an ESPnet ASR model with CTC and any encoder. Frontend, normalisation and CTC
 run on tiles of time, and the encoder over the whole recording: with SRU++ memory grows
 linearly with the length, and the attention's time with its square. AUDIO are sound
-files of any format and rate, or data directories (wav.scp, perhaps segments).
+files of any rate and of any format of libsndfile, such as WAV, FLAC, MP3 and Ogg but
+not M4A or video, or data directories (wav.scp, perhaps segments).
 
 --search greedy and prefix are by CTC alone, over the whole recording. joint is ESPnet's
 joint decoding by CTC and attention, in overlapping windows, as a decoder has learned to
@@ -11,7 +12,8 @@ attend to utterances: choose --window about as long as those of the training.
 
 Without --out the text goes to standard output, "name text" a line. --out DIR gets text,
 longform.jsonl (speed and memory, for `score`), and for each recording NAME.json (words
-with times) and NAME.srt; a recording whose result is there is not decoded again.
+with times) and NAME.srt; a recording whose result is there is not decoded again. text
+and longform.jsonl are of the recordings of one command: give all of them at once.
 """
 
 import argparse
@@ -29,13 +31,12 @@ from typing import IO
 from tqdm import tqdm
 
 import espnet_srupp
-from espnet_srupp.longform import sources, transcript, usage, waveform
+from espnet_srupp.longform import sources, transcript, waveform
 from espnet_srupp.longform.lengths import limited
 from espnet_srupp.longform.sources import Source
 from espnet_srupp.longform.transcript import Transcript
 from espnet_srupp.recipe.download import checksum
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.progress import Progress
 
 # options that a search depends on
@@ -108,12 +109,18 @@ def run(given: argparse.Namespace) -> None:
     problems: list[str] = []
     lengths = measured(sources.find(given.audio, problems), problems)
     if lengths:
+        if given.out is not None:
+            # before hours of decoding
+            transcript.claim(given.out)
         # the text alone goes to standard output, also where progress is told by lines
         printed = sys.stdout
+        if isinstance(printed, io.TextIOWrapper):
+            # a terminal may lack letters
+            printed.reconfigure(errors="backslashreplace")
         with redirect_stdout(sys.stderr):
             made = transcribe(given, lengths, problems, printed)
         if given.out is not None:
-            write(made, given.out)
+            transcript.write_all(made, given.out)
     if problems:
         raise RecipeError(*limited(problems))
 
@@ -184,10 +191,15 @@ def transcribe(
         for source, seconds in lengths.items():
             try:
                 if source not in done:
+                    if given.out is not None:
+                        transcript.check(given.out, source.name)
                     told = partial(tell, progress, passed, seconds)
                     made = decoder.transcribe(source, seconds, wanted[source], told)
                     keep(made, given.out, printed)
                     done[source] = made
+            except BrokenPipeError:
+                # nobody reads any more
+                raise
             except (RecipeError, OSError) as error:
                 # as where a file of results could not have so long a name
                 problems.append(str(error))
@@ -241,10 +253,3 @@ def keep(made: Transcript, out: Path | None, printed: IO) -> None:
         printed.flush()
     else:
         transcript.write(made, out)
-
-
-def write(made: list[Transcript], out: Path) -> None:
-    """Writes the files that tell of all recordings."""
-    with atomic_file(out / "text") as file:
-        file.writelines(f"{item.line}\n" for item in made)
-    usage.write(out / usage.NAME, {item.name: item.usage for item in made})

@@ -4,9 +4,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
+from espnet_srupp.longform import usage
 from espnet_srupp.longform.usage import Usage
 from espnet_srupp.longform.words import Word
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
 
 # a cue ends at a pause of so many seconds, and before it gets longer than this
@@ -40,16 +43,63 @@ class Transcript:
         return f"{self.name} {self.text}".rstrip()
 
 
+def claim(directory: Path) -> None:
+    """Makes the folder for results, and sees that nothing else is overwritten there.
+
+    Raises:
+        RecipeError: it cannot be written to, or has a `text` of something else.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise RecipeError(
+            f"--out {directory} cannot be written to ({error.strerror}): give another"
+        ) from error
+    if (directory / "text").exists() and not (directory / usage.NAME).exists():
+        raise RecipeError(
+            f"--out {directory} has a text that transcribe did not make: give another"
+        )
+
+
+def check(directory: Path, name: str) -> None:
+    """Sees that what is there of a recording was made by `write`.
+
+    Raises:
+        RecipeError: it was not.
+    """
+    text, titles = (directory / f"{name}.{suffix}" for suffix in ("json", "srt"))
+    try:
+        ours = json.loads(text.read_text("utf-8")).keys() >= {"words", "settings"}
+    except FileNotFoundError:
+        ours = not titles.exists()
+    except (ValueError, AttributeError):
+        ours = False
+    if not ours:
+        raise RecipeError(
+            f"{directory} has a {name}.json or {name}.srt that transcribe did not "
+            "make: give another --out"
+        )
+
+
 def write(transcript: Transcript, directory: Path) -> None:
-    """Writes NAME.srt, and then NAME.json, which tells that both are there."""
-    with atomic_file(directory / f"{transcript.name}.srt") as file:
-        file.write(subtitles(transcript.words, transcript.blank))
+    """Writes NAME.json and then NAME.srt."""
     with atomic_file(directory / f"{transcript.name}.json") as file:
         given = asdict(transcript)
         for word in given["words"]:
             word |= {name: round(word[name], 3) for name in ("start", "end")}
         json.dump(given, file, indent=1, ensure_ascii=False)
         file.write("\n")
+    with atomic_file(directory / f"{transcript.name}.srt") as file:
+        file.write(subtitles(transcript.words, transcript.blank))
+
+
+def write_all(made: Sequence[Transcript], directory: Path) -> None:
+    """Writes the files that tell of all recordings, `text` last, see `claim`."""
+    usage.write(directory / usage.NAME, {item.name: item.usage for item in made})
+    with atomic_file(directory / "text") as file:
+        file.writelines(f"{item.line}\n" for item in made)
 
 
 def read(directory: Path, name: str, settings: dict) -> Transcript | None:
@@ -62,7 +112,9 @@ def read(directory: Path, name: str, settings: dict) -> Transcript | None:
     except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
         # nothing, or a file of something else: it is made again
         return None
-    return found if (found.name, found.settings) == (name, settings) else None
+    whole = (directory / f"{name}.srt").exists()
+    same = (found.name, found.settings) == (name, settings)
+    return found if whole and same else None
 
 
 def subtitles(words: Sequence[Word], blank: str) -> str:

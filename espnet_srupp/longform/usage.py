@@ -4,7 +4,8 @@
      "peak_bytes": 412000000}
 
 A decoder writes it beside its `text`. `peak_bytes` is the largest memory in use while
-decoding the utterance, or null where the decoder cannot tell.
+decoding the utterance, of the GPU if that decodes, or null where the decoder cannot
+tell.
 """
 
 import json

@@ -84,8 +84,15 @@ def opened(source: Source) -> soundfile.SoundFile:
     try:
         return soundfile.SoundFile(source.path)
     except soundfile.LibsndfileError as error:
+        if source.path.endswith("|"):
+            raise RecipeError(
+                f"{source} is a command, which is not run: write what it gives to a "
+                "file, and name that"
+            ) from error
         if not Path(source.path).is_file():
             raise RecipeError(f"{source} is missing: correct the path") from error
         raise RecipeError(
-            f"{source} is corrupt or no sound file ({error.error_string}): {AGAIN}"
+            f"{source} is corrupt, or of a format that libsndfile does not read "
+            f"({error.error_string}), as M4A and video: {AGAIN}, or convert it with "
+            f"ffmpeg -i FILE FILE.flac"
         ) from error

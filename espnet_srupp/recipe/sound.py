@@ -94,13 +94,18 @@ def frames(file: soundfile.SoundFile, name: str) -> int:
     return min([file.frames, *samples.values()])
 
 
-def save(path: Path, samples: np.ndarray, rate: int) -> None:
-    """Writes samples (N,) in [-1, 1] as 16 bits in the format of the suffix.
+def pcm(samples: np.ndarray) -> np.ndarray:
+    """Samples (N,) in [-1, 1] as 16 bits, clipped.
 
     The scale is that of reading, so 16-bit audio comes through unchanged.
     """
-    pcm = np.clip(np.rint(samples * 32768), -32768, 32767).astype(np.int16)
+    return np.clip(np.rint(samples * 32768), -32768, 32767).astype(np.int16)
+
+
+def save(path: Path, samples: np.ndarray, rate: int) -> None:
+    """Writes samples (N,) in [-1, 1] as 16 bits in the format of the suffix."""
     encoded = io.BytesIO()
-    soundfile.write(encoded, pcm, rate, subtype="PCM_16", format=path.suffix[1:])
+    form = {"subtype": "PCM_16", "format": path.suffix[1:]}
+    soundfile.write(encoded, pcm(samples), rate, **form)
     # written by python, because libsndfile does not say that the disk is full
     path.write_bytes(encoded.getvalue())
