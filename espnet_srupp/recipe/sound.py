@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from espnet_srupp.recipe import mpeg
+from espnet_srupp.recipe import mpeg, ogg
 from espnet_srupp.recipe.errors import DataError
 from espnet_srupp.recipe.truncation import truncated
 
@@ -40,7 +40,7 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
             while len(block := file.read(min(BLOCK, left), "float32", always_2d=True)):
                 blocks.append(block)
                 left -= len(block)
-            audio, rate = np.concatenate(blocks), file.samplerate
+            audio, rate, form = np.concatenate(blocks), file.samplerate, file.format
     except soundfile.LibsndfileError as error:
         if not Path(path).exists():
             raise DataError(f"{name} is missing: {AGAIN}", "missing") from error
@@ -49,6 +49,8 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
         ) from error
     if left:
         raise DataError(f"{name} is truncated: {AGAIN}", "truncated")
+    if form == "OGG" and ogg.damaged(path):
+        raise DataError(f"{name} is corrupt: {AGAIN}", "corrupt")
     if audio.shape[1] != 1:
         raise DataError(
             f"{name} has {audio.shape[1]} channels: keep or mix down to one of them",
