@@ -5,7 +5,7 @@ import pytest
 from espnet_srupp.recipe import decoding
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout
-from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.options import Options, cores
 from espnet_srupp.recipe.process import Tail
 
 LENGTHS = {"a": 10, "b": 90, "c": 30, "d": 50, "e": 20}
@@ -120,6 +120,36 @@ def test_what_an_earlier_model_gave_goes_before_the_decoding(tmp_path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         decoding.decode(given, names, "c")
     assert not (target / "text").exists() and not (target / "rtf").exists()
+
+
+@pytest.mark.parametrize(
+    "given, gpus, expected",
+    [
+        ({"gpu_inference": True}, 3, [0, 1, 2]),
+        ({"gpu_inference": True, "inference_nj": 5}, 2, [0, 1, 0, 1, 0]),
+        ({"inference_nj": 2}, 3, [None, None]),
+        ({}, 3, [None] * cores()),
+    ],
+)
+def test_each_gpu_has_its_share(tmp_path, monkeypatch, given, gpus, expected):
+    folder, seen = str(tmp_path), []
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    given = Options(**sets, expdir=folder, dumpdir=folder, **given)
+    names = layout(given)
+    names.tests["c"].mkdir(parents=True)
+    for table in ("wav.scp", "utt2num_samples"):
+        lines = (f"u{n:03} 16000\n" for n in range(200))
+        (names.tests["c"] / table).write_text("".join(lines))
+
+    def stop(jobs, *_, **__):
+        seen.extend(job.gpu for job in jobs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(decoding, "gpus_here", lambda: gpus)
+    monkeypatch.setattr(decoding.process, "run", stop)
+    with pytest.raises(KeyboardInterrupt):
+        decoding.decode(given, names, "c")
+    assert seen == expected
 
 
 def test_an_experiment_whose_statistics_were_moved_is_named(tmp_path):

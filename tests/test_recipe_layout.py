@@ -14,6 +14,7 @@ GIVEN = {
     "train_set": "train_nodev",
     "valid_set": "train_dev",
     "test_sets": "train_dev test",
+    "asr_config": str(Path(__file__).parent / "data" / "train.yaml"),
 }
 
 

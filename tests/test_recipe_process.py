@@ -56,6 +56,26 @@ def test_programs_run_side_by_side(tmp_path):
     run(jobs, PYTHON)
 
 
+@pytest.mark.parametrize(
+    "given, shown",
+    [(None, ["0", "1", ""]), ("4,7", ["4", "7", "4,7"]), ("GPU-a,GPU-b", None)],
+)
+def test_a_program_sees_the_gpu_that_it_is_given(tmp_path, monkeypatch, given, shown):
+    name = "CUDA_VISIBLE_DEVICES"
+    if given is None:
+        monkeypatch.delenv(name, raising=False)
+    else:
+        monkeypatch.setenv(name, given)
+    program = f"import os; print(os.environ.get('{name}', ''))"
+    jobs = [
+        Job(["-c", program], tmp_path / f"{n}", gpu=gpu)
+        for n, gpu in enumerate([0, 1, None])
+    ]
+    run(jobs, PYTHON)
+    seen = [job.log.read_text().split("\n")[1] for job in jobs]
+    assert seen == (shown or ["GPU-a", "GPU-b", given])
+
+
 THREADS = "import os; print(os.environ['OMP_NUM_THREADS'])"
 
 

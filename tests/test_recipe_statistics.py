@@ -1,10 +1,11 @@
 """Shares of the data, settings that count, and lengths as asr.sh writes them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from espnet_srupp.recipe import statistics
+from espnet_srupp.recipe import model_stages, statistics
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
 
@@ -27,48 +28,11 @@ def test_size_of_the_vocabulary_is_appended(tmp_path):
     assert (tmp_path / "text_shape.bpe").read_text() == "a 12,30\nb 7,30\n"
 
 
-def test_only_what_changes_the_features_counts():
-    assert statistics.settings(
-        {
-            "encoder": "srupp",
-            "encoder_conf.num_blocks": 4,
-            "frontend_conf.n_fft": 512,
-            "frontend": "default",
-            "model_conf.ctc_weight": 0.3,
-            "optim": "adam",
-            "preprocessor_conf.rir_scp": "x",
-            "speech_volume_normalize": "0.05",
-        }
-    ) == {
-        "frontend_conf.n_fft": 512,
-        "frontend": "default",
-        "preprocessor_conf.rir_scp": "x",
-        "speech_volume_normalize": "0.05",
-    }
-
-
-def test_whether_there_is_a_ctc_counts_as_it_decides_what_is_too_short():
-    settings = {"encoder": "srupp", "model_conf.ctc_weight": 0.3}
-    assert statistics.settings(settings) == {}
-    assert statistics.settings(settings | {"model_conf.ctc_weight": 0.0}) != {}
-
-
-def test_how_many_frames_ctc_has_counts():
-    kept = [
-        statistics.settings(settings)
-        for settings in (
-            {"encoder": "conformer"},
-            {"encoder": "srupp", "encoder_conf.input_layer": "conv2d8"},
-            {"encoder": "rnn"},
-        )
-    ]
-    assert kept[0] == {} and kept[1] != {} and kept[2] not in kept[:2]
-
-
 def test_outputs_are_asr_shs_files():
     given = Options(
         train_set="a", valid_set="b", test_sets="c", token_type="char", lang="en"
     )
+    given = replace(given, asr_args="--encoder conformer")
     stats = Path("exp/asr_stats_raw_en_char")
     assert set(statistics.outputs(given, layout(given))) == {
         stats / "train/feats_stats.npz",
@@ -77,3 +41,12 @@ def test_outputs_are_asr_shs_files():
         stats / "valid/speech_shape",
         stats / "valid/text_shape.char",
     }
+
+
+@pytest.mark.parametrize("own, counts", [("", False), ("exp/stats", True)])
+def test_last_bits_of_statistics_are_no_reason_to_train_again(own, counts):
+    given = Options(train_set="a", valid_set="b", test_sets="c", asr_stats_dir=own)
+    (step,) = model_stages.train_model(given, layout(given))
+    stats = layout(given).stats
+    assert (stats / "train/feats_stats.npz" in step.inputs) == counts
+    assert stats / "train/speech_shape" in step.inputs

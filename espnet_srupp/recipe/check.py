@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from espnet_srupp.recipe import config, datadir, tokens
+from espnet_srupp.recipe import config, datadir, features, tokens
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import DataError, RecipeError
 from espnet_srupp.recipe.faults import LIMIT, Faults, counted
@@ -20,12 +20,6 @@ DATA = Path("data")
 # of each kind on the screen; the file has all
 EXAMPLES = 3
 HOP_LENGTH = 128  # ESPnet's default
-# ESPnet's encoders with a subsampling of their own; the first is its default
-OWN_SUBSAMPLING = (
-    *("rnn", "vgg_rnn", "wav2vec2", "hubert", "hubert_pretrain", "torchaudiohubert"),
-    *("whisper", "avhubert", "beats"),
-)
-UNKNOWN = "unknown"
 
 
 @dataclass
@@ -200,22 +194,12 @@ def too_short(
 
 def frames(samples: int, settings: Mapping[str, object]) -> float:
     """Frames that the encoder makes of so many samples, as far as that is known."""
-    if settings.get("frontend", "default") != "default" or not has_ctc(settings):
+    if settings.get("frontend", "default") != "default" or not features.has_ctc(
+        settings
+    ):
         return math.inf
-    layer = input_layer(settings)
-    if layer == UNKNOWN:
+    layer = features.input_layer(settings)
+    if layer == features.UNKNOWN:
         return math.inf
     hop = config.number(settings, "frontend_conf.hop_length", HOP_LENGTH, int)
     return output_length(samples // hop + 1, layer)
-
-
-def input_layer(settings: Mapping[str, object]) -> object:
-    """The encoder's `input_layer`, UNKNOWN for an encoder that has none."""
-    default, *_ = OWN_SUBSAMPLING
-    own = settings.get("encoder", default) in OWN_SUBSAMPLING
-    return settings.get("encoder_conf.input_layer", UNKNOWN if own else "conv2d")
-
-
-def has_ctc(settings: Mapping[str, object]) -> bool:
-    """Whether the training has a CTC."""
-    return config.number(settings, "model_conf.ctc_weight", 0.5) != 0

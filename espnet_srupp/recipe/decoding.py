@@ -9,7 +9,7 @@ from espnet_srupp.recipe import commands, config, process
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout
-from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.options import Options, cores
 from espnet_srupp.recipe.process import Job, Tail
 from espnet_srupp.recipe.progress import Progress
 from espnet_srupp.recipe.stage import marker, say
@@ -130,13 +130,16 @@ def decode(options: Options, names: Layout, name: str) -> None:
     shutil.rmtree(logdir, ignore_errors=True)
     logdir.mkdir(parents=True)
     wav, samples = (read_table(source / n) for n in ("wav.scp", "utt2num_samples"))
-    shares = balanced({u: int(samples[u]) for u in wav}, options.inference_nj)
+    gpus = gpus_here() if options.gpu_inference else 0
+    nj = options.inference_nj or gpus or cores()
+    shares = balanced({u: int(samples[u]) for u in wav}, nj)
     jobs = []
     for n, share in enumerate(shares, 1):
         scp, output = logdir / f"keys.{n}.scp", logdir / f"output.{n}"
         scp.write_text("".join(f"{u} {wav[u]}\n" for u in share), encoding="utf-8")
         words = commands.inference(options, names, scp, output)
-        jobs.append(Job(words, logdir / f"asr_inference.{n}.log", output))
+        gpu = (n - 1) % gpus if gpus else None
+        jobs.append(Job(words, logdir / f"asr_inference.{n}.log", output, gpu))
     say("  ESPnet is starting")
     tails = [Tail(job.log) for job in jobs]
     with Progress(f"decoding {name}", len(wav), "utterances") as progress:

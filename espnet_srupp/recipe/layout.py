@@ -1,25 +1,14 @@
 """Where asr.sh puts things: every folder and file that follows from the options."""
 
-import hashlib
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from espnet_srupp.recipe import config
+from espnet_srupp.recipe import config, features
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options
-
-# what changes the statistics; all else in a configuration does not
-FEATURES = ("frontend", "preprocessor", "input_size", "model_conf.extract_feats")
-FEATURES += ("speech_volume_normalize",)
-# what many configurations share, so that asr.sh's name of the folder is for them
-COMMON = {
-    "frontend_conf.n_fft": 512,
-    "frontend_conf.win_length": 400,
-    "frontend_conf.hop_length": 160,
-}
 
 
 @dataclass(frozen=True)
@@ -128,7 +117,8 @@ def layout(options: Options) -> Layout:
     tokens = Path("data") / f"{options.lang}_token_list".removeprefix("noinfo_")
     kind = f"bpe_{options.bpemode}{size}" if size else options.token_type
     expdir = Path(options.expdir)
-    stats = f"asr_stats_{suffix}{made}{features_tag(options)}"
+    settings = config.read(options.asr_config, options.asr_args)
+    stats = f"asr_stats_{suffix}{made}{features.tag(settings)}"
     tag = options.asr_tag or asr_tag(options, suffix) + made
     sets = tests(options, raw, train_set)
     unseen = [path for name, path in sets.items() if not name.startswith("org/")]
@@ -166,25 +156,6 @@ def tests(options: Options, raw: Path, train_set: str) -> dict[str, Path]:
     filtered = (train_set, options.valid_set)
     chosen = [f"org/{name}" if name in filtered else name for name in names]
     return {name: raw / name for name in chosen}
-
-
-def features_tag(options: Options) -> str:
-    """What sets statistics of other features apart, where asr.sh replaces them.
-
-    With those of another width, a model trained before could not be loaded any more.
-    """
-    kept = features(config.read(options.asr_config, options.asr_args))
-    changed = sorted(
-        (name, str(value)) for name, value in kept.items() if COMMON.get(name) != value
-    )
-    if not changed:
-        return ""
-    return f"_{hashlib.blake2b(repr(changed).encode(), digest_size=4).hexdigest()}"
-
-
-def features(settings: Mapping[str, object]) -> dict[str, object]:
-    """The settings of a flat configuration that the features depend on."""
-    return {k: v for k, v in settings.items() if k.startswith(FEATURES)}
 
 
 def asr_tag(options: Options, suffix: str) -> str:

@@ -10,6 +10,7 @@ from espnet_srupp.recipe import (
     config,
     decoding,
     epochs,
+    features,
     longform,
     packing,
     pictures,
@@ -26,7 +27,7 @@ from espnet_srupp.recipe.stage import Step, say
 
 def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 10: lengths, mean and variance."""
-    settings = statistics.settings(config.read(given.asr_config, given.asr_args))
+    settings = features.settings(config.read(given.asr_config, given.asr_args))
     yield Step(
         10,
         f"statistics in {names.stats}",
@@ -47,7 +48,8 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
     settings |= given.some("asr_speech_fold_length", "asr_text_fold_length")
     settings |= given.some("ignore_init_mismatch")
     stats, *shapes = statistics.outputs(given, names)
-    if given.feats_normalize == "global_mvn":
+    if given.feats_normalize == "global_mvn" and given.asr_stats_dir:
+        # else they follow from the rest, but for their last bits, which depend on --nj
         shapes.append(stats)
     command = partial(commands.training, given, names)
     step = Step(

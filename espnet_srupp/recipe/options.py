@@ -141,8 +141,10 @@ class Options:
     inference_lm: str = option(
         "decoding", "valid.loss.ave.pth", "checkpoint of the language model"
     )
-    inference_nj: int = option("decoding", cores(), "processes for decoding")
-    gpu_inference: bool = option("decoding", False, "decode on the GPU")
+    inference_nj: int = option(
+        "decoding", 0, "processes for decoding, 0: one for each core or GPU"
+    )
+    gpu_inference: bool = option("decoding", False, "decode on the GPUs here")
     model_license: str = option("decoding", "other", "of the model, for its card")
     score_opts: str = option("decoding", "", "-s: upper and lower case differ")
     # long recordings

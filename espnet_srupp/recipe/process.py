@@ -31,11 +31,14 @@ class Job:
     Attributes:
         output: the folder that it writes, one of its arguments; by a scheduler it
             appears once the program has ended well.
+        gpu: the only one of this process's GPUs that it sees; None: all of them. A
+            scheduler's workers have GPUs of their own.
     """
 
     arguments: Sequence[str]
     log: Path
     output: Path | None = None
+    gpu: int | None = None
 
 
 def run(
@@ -64,7 +67,8 @@ def run(
     children: list[subprocess.Popen] = []
     try:
         for job in jobs:
-            children.append(start(job, python, environment, append))
+            own = environment | visible(job.gpu)
+            children.append(start(job, python, own, append))
         while running(children, jobs):
             watch()
             time.sleep(POLL_SECONDS)
@@ -145,6 +149,14 @@ def begin(parent: int) -> None:
     """Begins a child, before it becomes its program."""
     let_through()
     end_with(parent)
+
+
+def visible(gpu: int | None) -> dict[str, str]:
+    """The setting by which CUDA shows one GPU of those that this process sees."""
+    if gpu is None:
+        return {}
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return {"CUDA_VISIBLE_DEVICES": shown.split(",")[gpu] if shown else f"{gpu}"}
 
 
 def surroundings(threads: int, beside: bool) -> dict[str, str]:

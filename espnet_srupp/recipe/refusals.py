@@ -45,9 +45,11 @@ def check(options: Options) -> None:
             raise RecipeError(f"--{name} is required: a recipe's run.sh gives it")
     check_corpus(options)
     check_launcher(options)
-    for name in ("nj", "inference_nj", "nbpe", "num_nodes"):
+    for name in ("nj", "nbpe", "num_nodes"):
         if getattr(options, name) < 1:
             raise RecipeError(f"--{name} must be 1 or more")
+    if options.inference_nj < 0:
+        raise RecipeError("--inference_nj must be 1 or more, or 0 to choose by itself")
     if options.ngpu < -1:
         raise RecipeError("--ngpu must be 0 or more, or -1 for 1 where there is one")
     if options.train_joined < 0 or options.train_joined == 1:

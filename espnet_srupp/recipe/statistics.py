@@ -1,7 +1,7 @@
 """Stages 6 and 10: lengths of all texts and utterances, statistics of features."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -9,11 +9,11 @@ from pathlib import Path
 from espnet2.bin.aggregate_stats_dirs import aggregate_stats_dirs
 
 from espnet_srupp.recipe import commands, config, process
-from espnet_srupp.recipe.check import has_ctc, input_layer, too_short
+from espnet_srupp.recipe.check import too_short
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults, settle
 from espnet_srupp.recipe.files import atomic_file
-from espnet_srupp.recipe.layout import Layout, features
+from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.process import Job, Tail
 from espnet_srupp.recipe.progress import Progress
@@ -22,15 +22,6 @@ from espnet_srupp.recipe.tokens import check_tokens, split_function
 
 # ESPnet takes seconds to start, so a process is worth it from about this many
 UTTERANCES_PER_PROCESS = 5000
-
-
-def settings(config: Mapping[str, object]) -> dict[str, object]:
-    """The settings of a flat configuration that the statistics depend on."""
-    kept = features(config)
-    # the frames that CTC has, unless they are as many as in most configurations
-    if (layer := input_layer(config)) != "conv2d":
-        kept["encoder_conf.input_layer"] = layer
-    return kept if has_ctc(config) else kept | {"model_conf.ctc_weight": 0}
 
 
 def outputs(options: Options, names: Layout) -> list[Path]:

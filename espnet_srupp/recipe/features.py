@@ -1,0 +1,59 @@
+"""What the lengths and statistics of stage 10 depend on in a configuration."""
+
+import hashlib
+from collections.abc import Mapping
+
+from espnet_srupp.recipe import config
+
+# what changes the features; all else in a configuration does not
+FEATURES = ("frontend", "preprocessor", "input_size", "model_conf.extract_feats")
+FEATURES += ("speech_volume_normalize",)
+# what many configurations share, so that asr.sh's name of the folder is for them
+COMMON = {
+    "frontend_conf.n_fft": 512,
+    "frontend_conf.win_length": 400,
+    "frontend_conf.hop_length": 160,
+}
+# ESPnet's encoders with a subsampling of their own; the first is its default
+OWN_SUBSAMPLING = (
+    *("rnn", "vgg_rnn", "wav2vec2", "hubert", "hubert_pretrain", "torchaudiohubert"),
+    *("whisper", "avhubert", "beats"),
+)
+UNKNOWN = "unknown"
+
+
+def settings(given: Mapping[str, object]) -> dict[str, object]:
+    """Those of a flat configuration: the features, and what is too short for CTC."""
+    kept = {k: v for k, v in given.items() if k.startswith(FEATURES)}
+    # the frames that CTC has, unless they are as many as in most configurations
+    if (layer := input_layer(given)) != "conv2d":
+        kept["encoder_conf.input_layer"] = layer
+    return kept if has_ctc(given) else kept | {"model_conf.ctc_weight": 0}
+
+
+def tag(given: Mapping[str, object]) -> str:
+    """What sets statistics of other settings apart, where asr.sh replaces them.
+
+    With those of another width, a model trained before could not be loaded any more,
+    and with other utterances in them, its training would be another one.
+    """
+    changed = sorted(
+        (name, str(value))
+        for name, value in settings(given).items()
+        if COMMON.get(name) != value
+    )
+    if not changed:
+        return ""
+    return f"_{hashlib.blake2b(repr(changed).encode(), digest_size=4).hexdigest()}"
+
+
+def input_layer(given: Mapping[str, object]) -> object:
+    """The encoder's `input_layer`, UNKNOWN for an encoder that has none."""
+    default, *_ = OWN_SUBSAMPLING
+    own = given.get("encoder", default) in OWN_SUBSAMPLING
+    return given.get("encoder_conf.input_layer", UNKNOWN if own else "conv2d")
+
+
+def has_ctc(given: Mapping[str, object]) -> bool:
+    """Whether the training has a CTC."""
+    return config.number(given, "model_conf.ctc_weight", 0.5) != 0

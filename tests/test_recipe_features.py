@@ -1,0 +1,69 @@
+"""Statistics are shared by configurations that have the same ones, and by no others."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from espnet_srupp.recipe import config, features
+
+CONF = Path(__file__).parents[1] / "conf"
+
+
+def test_only_what_changes_the_features_counts():
+    assert features.settings(
+        {
+            "encoder": "srupp",
+            "encoder_conf.num_blocks": 4,
+            "frontend_conf.n_fft": 512,
+            "frontend": "default",
+            "model_conf.ctc_weight": 0.3,
+            "optim": "adam",
+            "preprocessor_conf.rir_scp": "x",
+            "speech_volume_normalize": "0.05",
+        }
+    ) == {
+        "frontend_conf.n_fft": 512,
+        "frontend": "default",
+        "preprocessor_conf.rir_scp": "x",
+        "speech_volume_normalize": "0.05",
+    }
+
+
+def test_whether_there_is_a_ctc_counts_as_it_decides_what_is_too_short():
+    settings = {"encoder": "srupp", "model_conf.ctc_weight": 0.3}
+    assert features.settings(settings) == {}
+    assert features.settings(settings | {"model_conf.ctc_weight": 0.0}) != {}
+
+
+def test_how_many_frames_ctc_has_counts():
+    kept = [
+        features.settings(settings)
+        for settings in (
+            {"encoder": "conformer"},
+            {"encoder": "srupp", "encoder_conf.input_layer": "conv2d8"},
+            {"encoder": "rnn"},
+        )
+    ]
+    assert kept[0] == {} and kept[1] != {} and kept[2] not in kept[:2]
+
+
+def test_espnets_encoders_have_conv2d_or_a_subsampling_of_their_own():
+    from espnet2.tasks.asr import encoder_choices
+
+    for name, encoder in encoder_choices.classes.items():
+        option = inspect.signature(encoder).parameters.get("input_layer")
+        default = features.UNKNOWN if option is None else option.default
+        assert features.input_layer({"encoder": name}) == default
+
+
+@pytest.mark.parametrize("corpus", ["an4", "aishell", "librispeech", "tedlium3"])
+def test_configurations_with_other_settings_have_another_folder(corpus):
+    files = sorted(CONF.glob(f"{corpus}/**/train_asr*.yaml"))
+    found = [config.read(str(path)) for path in files]
+    tags = {
+        (features.tag(given), repr(sorted(features.settings(given).items())))
+        for given in found
+    }
+    assert len(tags) > 1 or corpus == "an4"
+    assert len({tag for tag, _ in tags}) == len(tags) == len({s for _, s in tags})
