@@ -115,6 +115,8 @@ def test_tedlium_adds_sentences_as_espnet_filters_them(tmp_path):
     compressed(tmp_path / "TEDLIUM_release-3" / "LM" / "news.en.gz", text)
     assert list(tedlium3.sentences(tmp_path, None)) == ["it's here"]
     assert list(tedlium3.sentences(Path("no"), tmp_path)) == ["it's here"]
+    with pytest.raises(RecipeError, match="no/LM has no text for a language model"):
+        list(tedlium3.sentences(Path("no"), None))
 
 
 def test_other_text_of_tedlium_is_seen(given):

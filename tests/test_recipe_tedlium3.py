@@ -81,6 +81,36 @@ def cut_audio(root):
     path.write_bytes(path.read_bytes()[:500_000])
 
 
+@needs_archive
+def test_a_truncated_talk_of_training_can_be_left_out(standin, capsys):
+    path = next(standin.rglob("train/sph/*.sph"))
+    again = path.with_name("Other.sph"), path.parents[1] / "stm" / "Other.stm"
+    again[0].write_bytes(path.read_bytes())
+    stm = next(standin.rglob("train/stm/*.stm")).read_text()
+    again[1].write_text(stm.replace("StandinLibri26_496", "Other"))
+    path.write_bytes(path.read_bytes()[:500_000])
+    prepare(standin)
+    train = datadir.read(Path("data/train"))
+    assert set(train.wav) == {"Other"} == set(train.utt2spk.values())
+    assert len(train.text) == 10
+    assert f"{path} is truncated, and left out" in capsys.readouterr().out
+    with pytest.raises(RecipeError, match="496.sph is truncated: .*--partial true"):
+        prepare(standin, False)
+
+
+@needs_archive
+def test_training_behind_links_to_folders_is_seen(standin):
+    train = standin / "legacy" / "train"
+    for kind in ("sph", "stm"):
+        (train / kind).rename(standin / kind)
+        (train / kind).symlink_to(standin / kind)
+    before = tedlium3.content(standin)
+    (path,) = (standin / "stm").iterdir()
+    path.write_text(path.read_text() + "\n")
+    assert tedlium3.content(standin) != before
+    assert before.split()[0] == "6"
+
+
 def remove_audio(root):
     next(root.rglob("dev/sph/*.sph")).unlink()
 

@@ -69,7 +69,10 @@ def at_speeds(
         if factor == 1 and data.segments is None:
             made.wav |= data.wav
             continue
-        files = {u: f"audio/speed{factor:g}/{prefix}{u}.flac" for u in data.text}
+        files = {
+            u: f"audio/speed{factor:g}/{n // FILES_PER_FOLDER + 1}/{prefix}{u}.flac"
+            for n, u in enumerate(data.text)
+        }
         made.wav |= {prefix + u: f"{target}/{file}" for u, file in files.items()}
         paths = {u: directory / file for u, file in files.items()}
         jobs += recordings(data, paths, factor=factor)

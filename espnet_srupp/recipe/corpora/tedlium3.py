@@ -13,6 +13,7 @@ from espnet_srupp.recipe.corpora import manifests, sets
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import open_text
+from espnet_srupp.recipe.stage import say
 from espnet_srupp.recipe.truncation import truncated
 
 URL = f"{manifests.OPENSLR}/51/TEDLIUM_release-3.tgz"
@@ -48,7 +49,10 @@ def prepare(data: Path, downloads: Path, folder: Path | None, partial: bool) -> 
     parts = manifests.present(root, folders(root), partial)
     with manifests.reading(root):
         found = prepare_tedlium(root, dataset_parts=parts)
-    made = {part: talks(found[part], part) if part in parts else None for part in SIZES}
+    made = {
+        part: talks(found[part], part, partial) if part in parts else None
+        for part in SIZES
+    }
     sizes = {part: len(made[part].wav) for part in parts}
     manifests.check_whole(root, sizes, SIZES, "talks", partial)
     sets.write(made, data)
@@ -60,8 +64,17 @@ def sentences(downloads: Path, folder: Path | None) -> Iterator[str]:
     Args:
         downloads: where stage 1 has unpacked TED-LIUM, if there is no `folder`.
         folder: as for `prepare`.
+
+    Raises:
+        RecipeError: it is not there.
     """
-    for path in lm_files(downloads, folder):
+    files = lm_files(downloads, folder)
+    if not files:
+        raise RecipeError(
+            f"{manifests.locate(folder or downloads, NAME) / 'LM'} has no text for a "
+            "language model: unpack it there, or name other text by --lm_train_text"
+        )
+    for path in files:
         with open_text(path) as lines:
             for line in lines:
                 sentence = words(line.replace(" </s>", ""))
@@ -71,31 +84,44 @@ def sentences(downloads: Path, folder: Path | None) -> Iterator[str]:
 
 def lm_files(downloads: Path, folder: Path | None) -> list[Path]:
     """The files of that text."""
-    return sorted((manifests.locate(folder or downloads, NAME) / "LM").glob("*.gz"))
+    root = manifests.locate(folder or downloads, NAME)
+    return sorted((root / "LM").glob("*.en.gz"))
 
 
 def content(folder: Path) -> str:
     """What there is in a folder, for the record of stage 1."""
     root = manifests.locate(folder, NAME)
-    # as the length of a talk's audio counts too
-    return manifests.content(root, [path.parent for path in folders(root).values()])
+    # audio as well, as its length counts; by name, as those of training can be links
+    stm = folders(root).values()
+    return manifests.content(root, [*stm, *(path.with_name("sph") for path in stm)])
 
 
 def folders(root: Path) -> dict[str, Path]:
     return {part: root / "legacy" / part / "stm" for part in SIZES}
 
 
-def talks(manifest: dict, part: str) -> DataDir:
-    """The data directory of a part; what has no words is left out."""
+def talks(manifest: dict, part: str, partial: bool) -> DataDir:
+    """The data directory of a part; what has no words is left out.
+
+    So are, if `partial`, training talks that are shorter than their headers say.
+    """
     wav = manifests.sources(manifest)
     lengths = {r.id: r.duration for r in manifest["recordings"]}
-    for path in wav.values():
-        if truncated(path):
+    for talk in [talk for talk, path in wav.items() if truncated(path)]:
+        path = wav.pop(talk)
+        if part != "train":
             raise RecipeError(f"{path} is truncated: unpack the corpus again")
+        if not partial:
+            raise RecipeError(
+                f"{path} is truncated: unpack the corpus again, or leave it out with "
+                "--partial true"
+            )
+        say(f"  {path} is truncated, and left out")
     made = DataDir(wav, {}, {}, {})
     by_talk: dict[str, list] = {}
     for supervision in manifest["supervisions"]:
-        by_talk.setdefault(supervision.recording_id, []).append(supervision)
+        if supervision.recording_id in wav:
+            by_talk.setdefault(supervision.recording_id, []).append(supervision)
     for talk, supervisions in by_talk.items():
         supervisions.sort(key=lambda s: s.start + s.end)
         times = [(s.start, s.end) for s in supervisions]
