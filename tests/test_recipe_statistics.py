@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from espnet_srupp.recipe import model_stages, statistics
+from espnet_srupp.recipe import statistics
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
 
@@ -41,12 +41,3 @@ def test_outputs_are_asr_shs_files():
         stats / "valid/speech_shape",
         stats / "valid/text_shape.char",
     }
-
-
-@pytest.mark.parametrize("own, counts", [("", False), ("exp/stats", True)])
-def test_last_bits_of_statistics_are_no_reason_to_train_again(own, counts):
-    given = Options(train_set="a", valid_set="b", test_sets="c", asr_stats_dir=own)
-    (step,) = model_stages.train_model(given, layout(given))
-    stats = layout(given).stats
-    assert (stats / "train/feats_stats.npz" in step.inputs) == counts
-    assert stats / "train/speech_shape" in step.inputs

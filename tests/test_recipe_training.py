@@ -197,11 +197,20 @@ def test_a_training_depends_on_the_parameters_it_begins_with(given, init_param, 
     assert (Path("a.pth") in step.inputs) == bool(given)
 
 
-@pytest.mark.parametrize("norm", ["global_mvn", "utterance_mvn"])
-def test_a_training_depends_on_the_statistics_that_it_normalises_by(norm):
+@pytest.mark.parametrize(
+    ("own", "norm", "counts"),
+    [
+        ("x", "global_mvn", True),
+        ("x", "utterance_mvn", False),
+        ("", "global_mvn", False),
+    ],
+)
+def test_a_training_depends_on_statistics_of_ones_own_and_on_no_last_bits(
+    own, norm, counts
+):
     sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
-    given = Options(**sets, feats_normalize=norm)
+    given = Options(**sets, feats_normalize=norm, asr_stats_dir=own)
     names = layout(given)
     (step,) = model_stages.train_model(given, names)
-    stats = names.stats / "train" / "feats_stats.npz"
-    assert (stats in step.inputs) == (norm == "global_mvn")
+    assert (names.stats / "train" / "feats_stats.npz" in step.inputs) == counts
+    assert names.stats / "train" / "speech_shape" in step.inputs
