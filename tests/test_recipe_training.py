@@ -50,6 +50,12 @@ def begin(exp, seed, epochs=0):
     return record
 
 
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path, monkeypatch):
+    """Where locks may lie."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def train(monkeypatch):
     """Trains without ESPnet."""
