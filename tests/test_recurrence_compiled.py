@@ -26,8 +26,9 @@ caching.CacheImpl._locator_classes = []
 FULL = """
 import resource
 
-# every write to a file fails from here on
-resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+# every write beyond so many bytes of a file fails from here on
+limit = int(open("limit").read())
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 """
 RECURRENCE = """
 import torch
@@ -81,10 +82,39 @@ def test_a_change_in_a_file_beside_it_compiles_anew(start, tmp_path):
 
 @pytest.mark.parametrize("fault", [UNWRITABLE, FULL], ids=["unwritable", "full"])
 def test_what_cannot_be_kept_is_compiled_each_time(start, tmp_path, fault):
+    (tmp_path / "limit").write_text("0")
     output, errors = start(fault + DOUBLE).communicate()
     assert output == "42\n"
     assert errors.count("RuntimeWarning: the recurrence is compiled again in each") == 1
     assert not list(tmp_path.glob("cache/*/*.nbc"))
+
+
+def test_a_disk_that_fills_up_leaves_nothing_of_an_older_source(start, tmp_path):
+    outputs = []
+    # the second is enough for numba's list of what is kept, and for no machine code
+    for factor, limit in ((2, "-1"), (3, "2000"), (3, "-1"), (3, "-1")):
+        (tmp_path / "limit").write_text(limit)
+        text = FULL + DOUBLE.replace("2 * n", f"{factor} * n")
+        outputs.append(start(text).communicate())
+    assert [output for output, _ in outputs] == ["42\n", "63\n", "63\n", "63\n"]
+    assert [bool(errors) for _, errors in outputs] == [False, True, False, False]
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize("size", [0, 50])
+def test_a_damaged_file_is_made_again(start, tmp_path, suffix, size):
+    text = DOUBLE + "print(sum(double.stats.cache_hits.values()))"
+    assert start(text).communicate() == ("42\n0\n", "")
+    (path,) = tmp_path.glob(f"cache/*/*.{suffix}")
+    path.write_bytes(path.read_bytes()[:size])
+    outputs = [start(text).communicate() for _ in range(2)]
+    assert outputs == [("42\n0\n", ""), ("42\n1\n", "")]
+
+
+def test_an_editors_link_to_nothing_does_not_matter(start, tmp_path):
+    (tmp_path / ".#script.py").symlink_to("user@machine.1234")
+    (tmp_path / "lock.py").symlink_to("user@machine.1234")
+    assert start(DOUBLE).communicate() == ("42\n", "")
 
 
 def test_processes_that_fill_one_cache_at_once_agree(start):

@@ -1,6 +1,8 @@
 """Work is shared by the threads that torch's own loops run on."""
 
 import multiprocessing
+import signal
+import sys
 import threading
 
 import pytest
@@ -49,6 +51,42 @@ def test_what_a_worker_raises_reaches_the_caller(failing):
     with pytest.raises(KeyboardInterrupt, match=f"{failing} of 2"):
         team.share(2, work)
     assert shares(2)[0] == [(0, 2), (1, 2)]
+
+
+class Alarm(Exception):
+    pass
+
+
+def test_a_signal_at_any_moment_is_heard_or_changes_nothing(monkeypatch):
+    armed = set()
+
+    def ring(*_):
+        if armed:
+            armed.clear()
+            raise Alarm
+
+    def work(worker, workers):
+        done[worker] = True
+
+    # what ctypes tells of exceptions that it drops
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    before = signal.signal(signal.SIGALRM, ring)
+    heard = 0
+    try:
+        for number in range(6000):
+            done = [False, False]
+            try:
+                armed.add(number)
+                signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + number % 97))
+                team.share(2, work)
+                armed.clear()
+                assert all(done)
+            except (Alarm, KeyboardInterrupt):
+                heard += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert heard > 30
 
 
 def test_without_openmp_the_caller_does_it_all(monkeypatch):

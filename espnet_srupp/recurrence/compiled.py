@@ -2,15 +2,31 @@
 
 import contextlib
 import functools
+import hashlib
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from pickle import UnpicklingError
 
 from numba import njit
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 # fusing a multiply with an add is allowed, changing the order of additions is not
 FLAGS = {"contract", "nsz"}
+
+
+class File(IndexDataCacheFile):
+    """Names what is kept by all that it depends on, and keeps it before it lists it.
+
+    numba's own lists a numbered file first: where that cannot be written then, the list
+    names what an older source, other types or another CPU have left there.
+    """
+
+    def save(self, key: object, data: object) -> None:
+        depends = repr((self._version, self._source_stamp, key)).encode()
+        name = self._data_name(int(hashlib.sha256(depends).hexdigest()[:16], 16))
+        self._save_data(name, data)
+        self._save_index(self._load_index() | {key: name})
 
 
 class Cache(FunctionCache):
@@ -23,9 +39,12 @@ class Cache(FunctionCache):
     def __init__(self, function: Callable):
         super().__init__(function)
         folder = Path(function.__code__.co_filename).parent
-        stats = {path.name: path.stat() for path in folder.glob("*.py")}
-        stamp = [(name, s.st_mtime_ns, s.st_size) for name, s in sorted(stats.items())]
+        # an editor's lock is a link to nothing
+        files = sorted(path for path in folder.glob("*.py") if path.is_file())
+        stats = [(path.name, path.stat()) for path in files]
+        stamp = [(name, s.st_mtime_ns, s.st_size) for name, s in stats]
         self._cache_file._source_stamp = stamp
+        self._cache_file.__class__ = File
 
     # numba's place for errors that are not to stop the program; on Windows it has one
     @contextlib.contextmanager
@@ -34,6 +53,10 @@ class Cache(FunctionCache):
             yield
         except OSError as error:
             warn(str(error))
+        except (EOFError, UnpicklingError):
+            # damaged, as when power is lost: the next that is compiled is kept again
+            with contextlib.suppress(OSError):
+                Path(self._cache_file._index_path).unlink(missing_ok=True)
 
 
 def jit(function: Callable) -> Callable:

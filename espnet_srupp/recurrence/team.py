@@ -42,6 +42,8 @@ def share(jobs: int, work: Callable[[int, int], None]) -> None:
 
     Raises:
         BaseException: what a worker raised.
+        KeyboardInterrupt: a signal's handler raised something as the caller's part was
+            about to begin, where ctypes drops it.
     """
     threads = torch.get_num_threads()
     openmp = None
@@ -50,7 +52,7 @@ def share(jobs: int, work: Callable[[int, int], None]) -> None:
     if openmp is None:
         work(0, 1)
         return
-    errors = []
+    errors, ended = [], []
 
     @_CALLBACK
     def part(_):
@@ -60,6 +62,7 @@ def share(jobs: int, work: Callable[[int, int], None]) -> None:
             workers = min(openmp.omp_get_num_threads(), jobs)
             if worker < workers:
                 work(worker, workers)
+            ended.append(worker)
         except BaseException as error:
             errors.append(error)
 
@@ -67,3 +70,5 @@ def share(jobs: int, work: Callable[[int, int], None]) -> None:
     openmp.GOMP_parallel(part, None, threads, 0)
     if errors:
         raise errors[0]
+    if 0 not in ended:
+        raise KeyboardInterrupt
