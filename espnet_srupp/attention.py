@@ -21,7 +21,7 @@ KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBacken
 # whether SDPA has a kernel for bfloat16 that is faster than tiles on this CPU
 AMX = torch.cpu.get_capabilities().get("amx_bf16", False)
 HALF_MAX = torch.finfo(torch.float16).max
-LARGE = 2.0**15  # half of it
+LARGE = HALF_MAX / 2
 
 
 class SRUppAttention(nn.Module):
@@ -121,8 +121,8 @@ class SRUppAttention(nn.Module):
             a = a.permute(2, 0, 1, 3).reshape(q.shape)
             a = self.alpha.to(q.dtype) * a
             if a.dtype == torch.float16:
-                # where alpha is huge; the norm takes the scale away in any case
-                a = a.clamp(-LARGE, LARGE)
+                # where alpha or Q is huge; the norm takes the scale away in any case
+                q, a = (y.clamp(-LARGE, LARGE) for y in (q, a))
             q = q + a
         return self.norm(q)
 

@@ -252,6 +252,9 @@ class SRUppEncoder(AbsEncoder):
         ESPnet counts the CTC's errors there too, and repeated tokens as one.
         """
         xs = self.output(self.after_norm(xs)).transpose(0, 1)
+        if xs.itemsize == 2 and torch.is_autocast_enabled(xs.device.type):
+            # ESPnet's CTC gives its loss the type of these frames
+            xs = xs.float()
         if self.training:
             return xs.contiguous()
         B, T, _ = xs.shape

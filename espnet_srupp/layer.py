@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as any_module
 
 from espnet_srupp.attention import SRUppAttention
 from espnet_srupp.recurrence import recurrence, tiles
@@ -99,15 +100,21 @@ class SRUppLayer(nn.Module):
     def in_tiles(self, x: Tensor) -> bool:
         """Whether U is made tile by tile: at inference, by a plain linear layer.
 
-        Not where somebody watches, prunes or drops within the attention, as tiles call
-        its modules by parts.
+        Not where somebody watches, replaces, prunes or drops within the attention, as
+        tiles call its modules by parts.
         """
         attention = self.attention
-        if type(attention.output) is not nn.Linear or attention.dropout.training:
+        output = attention.output
+        plain = type(attention) is SRUppAttention and type(output) is nn.Linear
+        plain = plain and output.bias is None and type(output.weight) is nn.Parameter
+        if not plain or self.training or attention.dropout.training:
             return False
-        hooks = (m._forward_hooks or m._forward_pre_hooks for m in attention.modules())
-        if self.training or any(hooks):
+        if any_module._global_forward_hooks or any_module._global_forward_pre_hooks:
             return False
+        for module in attention.modules():
+            hooks = module._forward_hooks or module._forward_pre_hooks
+            if hooks or "forward" in vars(module):
+                return False
         return tiles.serves(x, self.parameters())
 
     def recur_in_tiles(self, x: Tensor, lengths: Tensor | None) -> Tensor:

@@ -1,11 +1,13 @@
 """ESPnet's `use_amp: true` on CPUs; of itself it knows GPUs only.
 
-There it asks for autocast of "cuda", which does nothing without a GPU, and for a
-gradient scaler that does nothing either, not even what ESPnet counts on: to leave out
-steps whose gradients are not finite. One of them would turn every parameter into NaN.
+There it asks for autocast of "cuda", which does nothing without a GPU, as little as its
+models' way to compute features in float32 by it, and for a gradient scaler that does
+nothing either, not even what ESPnet counts on: to leave out steps whose gradients are
+not finite. One of them would turn every parameter into NaN.
 """
 
 import logging
+import sys
 from types import ModuleType
 
 import torch
@@ -34,9 +36,20 @@ def mix_on_cpu(trainer: ModuleType) -> None:
             numbers = "bfloat16" if supported else "float32, as it has no bfloat16"
             logging.info(f"use_amp: this CPU computes in {numbers}")
 
-    def autocast(*device: object, enabled: bool | None = None) -> torch.autocast:
+        def load_state_dict(self, state: dict) -> None:
+            # empty, if it is that of a training without this
+            if state:
+                super().load_state_dict(state)
+
+    def autocast(
+        *device: object, enabled: bool | None = None, dtype: object = None
+    ) -> torch.autocast:
         # up to 202511 ESPnet gives `enabled` alone, in its place
         enabled = device[0] if enabled is None else enabled
         return torch.autocast("cpu", torch.bfloat16, enabled=enabled and supported)
 
-    trainer.GradScaler, trainer.autocast = CPUGradScaler, autocast
+    imported = trainer.autocast
+    for name, module in list(sys.modules.items()):
+        if name.startswith("espnet2.") and vars(module).get("autocast") is imported:
+            module.autocast = autocast
+    trainer.GradScaler = CPUGradScaler

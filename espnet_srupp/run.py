@@ -22,12 +22,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from espnet_srupp.children import end_with
+from espnet_srupp.children import follow
 
 if __name__ == "__mp_main__":
     # a spawned process, which would train on if its parent were killed; before the
     # imports below, as they take seconds
-    end_with(os.getppid())
+    follow(os.getppid())
 
 try:
     import espnet_srupp.register  # noqa: F401

@@ -27,7 +27,12 @@ def poisoned_memory(monkeypatch):
 
     def poisoned(*args, **kwargs):
         array = empty(*args, **kwargs)
-        return array.fill(np.nan) or array if array.dtype.kind == "f" else array
+        if array.dtype.kind == "f":
+            array.fill(np.nan)
+        elif array.dtype == np.uint16:
+            # bits of bfloat16
+            array.fill(0x7FC0)
+        return array
 
     empty = np.empty
     monkeypatch.setattr(np, "empty", poisoned)

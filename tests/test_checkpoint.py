@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -63,6 +64,36 @@ def test_a_full_disk_leaves_the_old_file(save, tmp_path, monkeypatch):
         save(state(2), path)
     assert epoch(path) == 1
     assert os.listdir(tmp_path) == ["checkpoint.pth"]
+
+
+def test_a_file_that_cannot_grow_leaves_the_old_one(save, tmp_path):
+    path = tmp_path / "checkpoint.pth"
+    save(state(1), path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises((OSError, RuntimeError)):
+            save(state(2), path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert epoch(path) == 1
+    assert os.listdir(tmp_path) == ["checkpoint.pth"]
+
+
+def test_a_checkpoint_waits_for_the_model_of_its_epoch(save, tmp_path, monkeypatch):
+    path = tmp_path / "checkpoint.pth"
+    for number in (1, 2):
+        save(state(number) | {"reporter": {}}, path)
+        found = epoch(path) if path.exists() else 0
+        assert found == number - 1
+        save(state(number), tmp_path / f"{number}epoch.pth")
+        assert epoch(path) == number
+    save(state(3) | {"reporter": {}}, path)
+    monkeypatch.setattr(os, "fsync", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        save(state(3), tmp_path / "3epoch.pth")
+    assert epoch(path) == 2
+    assert not (tmp_path / "3epoch.pth").exists()
 
 
 # what the process does last, and which epoch is found afterwards

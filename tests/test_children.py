@@ -3,8 +3,11 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from processes import end_with_a_killed_parent, needs_proc
@@ -37,6 +40,40 @@ def test_the_processes_of_several_gpus_end_with_a_killed_training(tmp_path):
     (tmp_path / "several_gpus.py").write_text(PROGRAM)
     program = "-m", "espnet_srupp.run", "-m", "several_gpus"
     assert end_with_a_killed_parent(*program, count=2, cwd=tmp_path)
+
+
+OF_A_THREAD = """
+import multiprocessing, os, threading, time
+
+def work(queue):
+    queue.put(os.getpid())
+    time.sleep(3)
+
+def main():
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    child = context.Process(target=work, args=(queue,))
+    starter = threading.Thread(target=child.start)
+    starter.start()
+    starter.join()
+    assert queue.get(timeout=60) == child.pid
+    child.join()
+    print(child.exitcode)
+"""
+
+
+def test_a_process_lives_on_when_the_thread_that_started_it_ends(tmp_path):
+    (tmp_path / "of_a_thread.py").write_text(OF_A_THREAD)
+    command = [sys.executable, "-m", "espnet_srupp.run", "-m", "of_a_thread"]
+    root = str(Path(__file__).parents[1])
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "0\n", done.stderr
 
 
 ENDING = signal.SIGINT, signal.SIGTERM, signal.SIGHUP

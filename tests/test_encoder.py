@@ -127,6 +127,15 @@ def test_all_hidden_states_end_with_the_output():
     torch.testing.assert_close(encoder(*batch)[0], xs)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_ctc_under_autocast_gets_frames_in_float32(dtype):
+    encoder, _ = build(interctc_layer_idx=[1])
+    batch = torch.randn(2, 40, 20), torch.tensor([40, 30])
+    with torch.autocast("cpu", dtype):
+        (xs, ((_, inner),)), _, _ = encoder(*batch)
+    assert xs.dtype == inner.dtype == torch.float32
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_inference_in_the_type_of_the_weights(dtype):
     encoder, _ = build()

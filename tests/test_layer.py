@@ -3,8 +3,12 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
 from torch.nn.utils import prune
+from torch.utils.flop_counter import FlopCounterMode
 
+from espnet_srupp.attention import SRUppAttention
 from espnet_srupp.layer import SRUppLayer
 from espnet_srupp.recurrence import recurrence
 
@@ -132,7 +136,33 @@ def drop_in_attention(layer):
     layer.attention.dropout.train()
 
 
-@pytest.mark.parametrize("change", [double_by_hook, zero_by_pruning, drop_in_attention])
+def replace_by_one_with_bias(layer):
+    layer.attention.output = nn.Linear(*layer.attention.output.weight.shape[::-1])
+    layer.attention.output.to(torch.float64)
+
+
+def double_by_instance(layer):
+    output = layer.attention.output
+    forward = output.forward
+    output.forward = lambda x: 2 * forward(x)
+
+
+class Doubled(SRUppAttention):
+    def forward(self, x, lengths=None):
+        return 2 * super().forward(x, lengths)
+
+
+def double_by_subclass(layer):
+    layer.attention.__class__ = Doubled
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(double_by_hook, zero_by_pruning, drop_in_attention),
+        *(replace_by_one_with_bias, double_by_instance, double_by_subclass),
+    ],
+)
 def test_what_is_done_to_its_modules_counts_at_any_length(change):
     # so long that without it U would be made tile by tile
     x = torch.randn(600, 1, D, dtype=torch.float64)
@@ -144,6 +174,25 @@ def test_what_is_done_to_its_modules_counts_at_any_length(change):
         changed = layer(x)
     assert (changed != before).any()
     torch.testing.assert_close(changed, layer(x))
+
+
+def test_hooks_of_all_modules_are_called_at_any_length():
+    x, layer, called = torch.randn(600, 1, D), srupp_layer().float().eval(), []
+    hook = register_module_forward_hook(lambda module, *_: called.append(module))
+    with torch.no_grad():
+        layer(x)
+    hook.remove()
+    assert layer.attention.output in called
+
+
+def test_operations_are_counted_at_any_length():
+    # the threads' own would not be seen
+    x, layer, found = torch.randn(600, 1, D), srupp_layer().float().eval(), []
+    for grad in (True, False):
+        with torch.set_grad_enabled(grad), FlopCounterMode(display=False) as counter:
+            layer(x)
+        found.append(counter.get_total_flops())
+    assert found[0] == found[1] > 600 * D * 3 * 4
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

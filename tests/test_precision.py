@@ -1,5 +1,6 @@
 """`use_amp: true` on a CPU: bfloat16, and no step whose gradients are not finite."""
 
+import sys
 from dataclasses import fields
 from importlib import import_module
 
@@ -18,8 +19,11 @@ pytestmark = pytest.mark.skipif(
 def trainer(monkeypatch):
     """ESPnet's trainer, as `espnet_srupp.run` leaves it."""
     module = import_module("espnet2.train.trainer")
-    for name in ("GradScaler", "autocast"):
-        monkeypatch.setattr(module, name, getattr(module, name))
+    import_module("espnet2.asr.espnet_model")
+    monkeypatch.setattr(module, "GradScaler", module.GradScaler)
+    for name, each in list(sys.modules.items()):
+        if name.startswith("espnet2.") and "autocast" in vars(each):
+            monkeypatch.setattr(each, "autocast", each.autocast)
     return module
 
 
@@ -90,6 +94,33 @@ def test_a_step_without_finite_gradients_changes_nothing(
     assert not train(trainer, model, [torch.randn(4, 8)], use_amp)
     assert model.linear.weight.isfinite().all()
     assert not model.linear.weight.equal(before)
+
+
+def test_features_are_float32_and_what_follows_is_not(trainer, monkeypatch):
+    model_module = import_module("espnet2.asr.espnet_model")
+    monkeypatch.setattr(precision, "has_bfloat16", lambda: True)
+    assert model_module.autocast is trainer.autocast
+    precision.mix_on_cpu(trainer)
+    assert model_module.autocast is trainer.autocast
+    x, w = torch.randn(2, 2), torch.randn(2, 2)
+    types = []
+    with trainer.autocast("cuda", enabled=True):
+        types.append((x @ w).dtype)
+        # as ESPnet's model does around its frontend
+        with model_module.autocast("cuda", enabled=False, dtype=torch.bfloat16):
+            types.append((x @ w).dtype)
+    assert types == [torch.bfloat16, torch.float32]
+
+
+def test_a_training_begun_without_it_goes_on(trainer):
+    state = torch.amp.GradScaler("cpu", enabled=False).state_dict()
+    precision.mix_on_cpu(trainer)
+    scaler = trainer.GradScaler()
+    before = scaler.state_dict()
+    scaler.load_state_dict(state)
+    assert scaler.state_dict() == before
+    scaler.load_state_dict(before | {"scale": 2.0})
+    assert scaler.state_dict()["scale"] == 2.0
 
 
 def test_steps_in_float32_are_those_without_use_amp(trainer, monkeypatch):

@@ -255,7 +255,7 @@ class Frames(torch.utils.data.Dataset):
         return 4
 
     def __getitem__(self, index):
-        tensors, _ = make(6, 1, 16)
+        tensors, _ = make(6, 3, 16)
         with torch.no_grad():
             return recurrence(*(torch.ones_like(t) for t in tensors.values()))[0]
 

@@ -87,7 +87,7 @@ def checked(lengths: Tensor | None, T: int, B: int) -> Tensor:
     Raises:
         ValueError: a length is not in [0, T].
     """
-    lengths = torch.full((B,), T) if lengths is None else lengths
+    lengths = torch.full((B,), T, device="cpu") if lengths is None else lengths
     if B and (lengths.min() < 0 or lengths.max() > T):
         raise ValueError(
             f"recurrence: lengths are {lengths.tolist()}, expected 0 to T = {T}."

@@ -206,12 +206,17 @@ def _(dh, dc_last, u, x, v, b, c0, lengths, mask_c, c, bidirectional):
 
 
 def _setup(ctx, inputs, output) -> None:
-    *tensors, ctx.bidirectional, _ = inputs
+    *tensors, ctx.bidirectional, ctx.save_c = inputs
     ctx.save_for_backward(*tensors, output[2])
     ctx.set_materialize_grads(False)
 
 
 def _backward(ctx, dh, dc_last, _):
+    if not ctx.save_c:
+        raise RuntimeError(
+            "recurrence: it was traced or exported without gradients, so no states "
+            "were saved; do that where gradients are enabled."
+        )
     u, x, v, b, c0, lengths, mask_c, c = ctx.saved_tensors
     dh = torch.zeros_like(x) if dh is None else dh
     dc_last = v.new_zeros(x.shape[1:]) if dc_last is None else dc_last

@@ -32,6 +32,8 @@ def serves(x: Tensor, parameters: Iterable[Tensor] = ()) -> bool:
         return False
     # who traces needs the operator, which is one node
     traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    # and who looks at operators would not see those of other threads
+    traced = traced or torch._C._len_torch_dispatch_stack() > 0
     # and who asks for tangents is to hear of it there
     tangents = (unpack_dual(t).tangent for t in (x, *parameters))
     if traced or type(x) is not Tensor or any(t is not None for t in tangents):
