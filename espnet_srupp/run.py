@@ -39,6 +39,9 @@ except ImportError as error:
         raise
     sys.exit(f"error: {error}")
 
+# tells processes that a program starts who did, and with what
+STARTED = "ESPNET_SRUPP_STARTED"
+
 # here and not in main(), as spawned processes import this module only
 save_whole()
 
@@ -53,9 +56,23 @@ def load(name: str, arguments: list[str]) -> ModuleType:
     return import_module(name)
 
 
+def words(given: list[str]) -> list[str]:
+    """The command line, of which Lightning tells its processes the end alone.
+
+    For each further GPU it starts the main module, this one, with what the program
+    then finds in sys.argv.
+    """
+    parent, *program = os.environ.pop(STARTED, "").split("\n")
+    of_lightning = "LOCAL_RANK" in os.environ and parent == f"{os.getppid()}"
+    if of_lightning and given[:1] not in (["-m"], program[:1]):
+        return [*program, *given]
+    return given
+
+
 def main() -> Any:
     """Runs what the command line says; returns what the program's main() does."""
-    match sys.argv[1:]:
+    given = words(sys.argv[1:])
+    match given:
         case ["-h" | "--help"]:
             print(__doc__.strip())
             return None
@@ -77,6 +94,8 @@ def main() -> Any:
         sys.exit(f"error: {program.__name__} has no main() to run: choose a program.")
     if trainer := sys.modules.get("espnet2.train.trainer"):
         mix_on_cpu(trainer)
+    began = given[: len(given) - len(arguments)]
+    os.environ[STARTED] = "\n".join([f"{os.getpid()}", *began])
     return program.main()
 
 

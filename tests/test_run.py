@@ -61,6 +61,53 @@ def test_the_exit_code_is_the_programs(tmp_path):
     assert run_script(tmp_path, "def main():\n    return 3\n").returncode == 3
 
 
+SAVES = """
+import multiprocessing, sys, torch
+
+def check():
+    sys.exit(not hasattr(torch.save, "__wrapped__"))
+
+def main():
+    process = multiprocessing.get_context("spawn").Process(target=check)
+    process.start()
+    process.join()
+    return process.exitcode
+"""
+
+
+def test_spawned_processes_save_whole_checkpoints(tmp_path):
+    assert run_script(tmp_path, SAVES).returncode == 0
+
+
+# what Lightning does for each further GPU
+LIGHTNING = """
+import os, subprocess, sys
+
+def main():
+    print(os.environ.get("LOCAL_RANK", "0"), *sys.argv[1:], flush=True)
+    if "LOCAL_RANK" in os.environ:
+        return 0
+    module = sys.modules["__main__"].__spec__.name
+    command = [sys.executable, "-m", module, *sys.argv[1:]]
+    return subprocess.run(command, env={**os.environ, "LOCAL_RANK": "1"}).returncode
+"""
+
+
+@pytest.mark.parametrize("as_module", [True, False], ids=["module", "script"])
+def test_processes_of_lightning_run_the_same_program(tmp_path, as_module):
+    (tmp_path / "program.py").write_text(LIGHTNING)
+    target = ["-m", "program"] if as_module else ["program.py"]
+    root = str(Path(__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-m", "espnet_srupp.run", *target, "--x", "a b"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": root},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert (done.stdout, done.returncode) == ("0 --x a b\n1 --x a b\n", 0)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="ESPnet's own is used on GPUs")
 def test_trainings_mix_precisions_on_a_cpu(tmp_path):
     show = "print(trainer.GradScaler()._device, trainer.autocast.__module__)"
