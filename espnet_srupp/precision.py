@@ -1,9 +1,9 @@
 """ESPnet's `use_amp: true` on CPUs; of itself it knows GPUs only.
 
-There it asks for autocast of "cuda", which does nothing without a GPU, as little as its
-models' way to compute features in float32 by it, and for a gradient scaler that does
-nothing either, not even what ESPnet counts on: to leave out steps whose gradients are
-not finite. One of them would turn every parameter into NaN.
+There it asks for autocast of "cuda", on for a step and off for the features in it, and
+neither does anything without a GPU. Nor does its gradient scaler, not even what ESPnet
+counts on: to leave out steps whose gradients are not finite. One of them would turn
+every parameter into NaN.
 """
 
 import logging

@@ -194,9 +194,8 @@ def too_short(
 
 def frames(samples: int, settings: Mapping[str, object]) -> float:
     """Frames that the encoder makes of so many samples, as far as that is known."""
-    if settings.get("frontend", "default") != "default" or not features.has_ctc(
-        settings
-    ):
+    known = settings.get("frontend", "default") == "default"
+    if not known or not features.has_ctc(settings):
         return math.inf
     layer = features.input_layer(settings)
     if layer == features.UNKNOWN:
