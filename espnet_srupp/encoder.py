@@ -137,10 +137,12 @@ class SRUppEncoder(AbsEncoder):
         )
         self.after_norm = nn.LayerNorm(hidden_size) if stack_norm else nn.Identity()
         # identities where the layers are as wide as the output
-        self.output, self.conditioning_output = nn.Identity(), nn.Identity()
+        self.output, self.conditioning_output = nn.Identity(), None
         if output_size is not None:
             self.output = nn.Linear(hidden_size, output_size)
-            if interctc_use_conditioning:
+        if interctc_use_conditioning:
+            self.conditioning_output = nn.Identity()
+            if output_size is not None:
                 self.conditioning_output = nn.Linear(output_size, hidden_size)
 
     def output_size(self) -> int:

@@ -231,3 +231,10 @@ def test_exports_for_any_batch_and_length():
         )
         batch = torch.randn(3, 133, 20), torch.tensor([133, 40, 80])
         torch.testing.assert_close(program.module()(*batch), encoder(*batch))
+
+
+def test_a_lora_adapter_finds_matrices_alone():
+    # ESPnet's `target_modules: [output]` goes by the ends of names
+    encoder, _ = build()
+    found = [m for name, m in encoder.named_modules() if name.endswith("output")]
+    assert len(found) > 1 and all(type(module) is nn.Linear for module in found)
