@@ -76,6 +76,7 @@ def test_progress_and_time_come_from_the_log(tmp_path):
     tail = Tail(tmp_path / "log")
     (tmp_path / "log").write_text(LOG)
     assert [decoding.finished(tail) for _ in range(2)] == [3, 0]
+    (tmp_path / "log").write_bytes(b"\xfc" + LOG.encode())
     assert decoding.busy_seconds([tmp_path / "log"] * 2) == pytest.approx(2 * 1.25)
 
 
@@ -161,6 +162,16 @@ def test_an_experiment_whose_statistics_were_moved_is_named(tmp_path):
     decoding.check_statistics(config)
     config.write_text("normalize: utterance_mvn\nnormalize_conf: {}\n")
     decoding.check_statistics(config)
+
+
+def test_an_experiment_whose_bpe_model_was_moved_is_named(tmp_path):
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    given = Options(**sets, asr_exp=str(tmp_path))
+    (tmp_path / "config.yaml").write_text(f"bpemodel: {tmp_path}/bpe.model\n")
+    with pytest.raises(RecipeError, match="config.yaml names .*bpe.model, which"):
+        decoding.check_models(given, layout(given))
+    (tmp_path / "bpe.model").touch()
+    decoding.check_models(given, layout(given))
 
 
 @pytest.mark.parametrize("use_lm", [True, False])

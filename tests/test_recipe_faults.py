@@ -141,6 +141,27 @@ def test_bad_audio_is_left_out_at_every_speed(corpus):
     assert Path("data/train_sp/dropped").read_text().startswith("train-07 wav/")
 
 
+def test_other_rates_are_told_before_their_other_speeds_are_made(corpus):
+    given = Path("data/train"), Path("data/train_sp"), [0.9, 1.0]
+    with pytest.raises(RecipeError, match=f"is sampled at {FS} Hz, not at 44100 Hz"):
+        audio.perturb_speed(*given, nj=1, fs=44100)
+    assert not Path("data/train_sp").exists()
+    audio.perturb_speed(*given, nj=1, fs=FS)
+    assert len(datadir.read(Path("data/train_sp")).text) == 60
+
+
+@pytest.mark.parametrize("work", ["speeds", "format"])
+def test_faults_of_tables_are_told_before_audio_is_read(corpus, monkeypatch, work):
+    TEXT["empty line"](corpus)
+    monkeypatch.setattr(audio, "hear", lambda *_: 1 / 0)
+    source, target = Path("data/train"), Path("x")
+    with pytest.raises(RecipeError, match="1 of 30 .* train-07 has an empty"):
+        if work == "speeds":
+            audio.perturb_speed(source, target, [0.9], nj=1, strict=True)
+        else:
+            audio.format_audio(source, target, FS, "flac", nj=1, whole=True)
+
+
 def test_segments_are_left_out_one_by_one(corpus):
     data = DataDir(
         {"a": "wav/train-01.flac", "b": "wav/train-02.flac"},

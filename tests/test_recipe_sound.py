@@ -8,6 +8,7 @@ import pytest
 import soundfile
 
 from espnet_srupp.recipe import sound
+from espnet_srupp.recipe.errors import DataError
 
 FS = 16000
 
@@ -22,6 +23,12 @@ def test_16_bits_come_through_unchanged(tmp_path, suffix):
     np.testing.assert_array_equal(again, pcm)
     assert rate == FS
     assert soundfile.info(tmp_path / f"b.{suffix}").subtype == "PCM_16"
+
+
+def test_samples_without_a_header_are_refused(tmp_path):
+    (tmp_path / "a.RAW").write_bytes(bytes(100))
+    with pytest.raises(DataError, match="a.RAW .* has no header: write it as WAV"):
+        sound.load(str(tmp_path / "a.RAW"), "a")
 
 
 def test_samples_out_of_range_are_clipped(tmp_path):

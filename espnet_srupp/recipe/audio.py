@@ -6,7 +6,7 @@ from pathlib import Path
 from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.faults import Faults, settle
+from espnet_srupp.recipe.faults import Faults, refuse, settle
 from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.recording import Recording, hear, recordings
 from espnet_srupp.recipe.stage import say
@@ -22,6 +22,7 @@ def perturb_speed(
     nj: int,
     scheduler: str = "",
     strict: bool = False,
+    fs: int | None = None,
 ) -> None:
     """Stage 2: a set at several speeds, tempo and pitch together, as by `sox speed`.
 
@@ -35,6 +36,7 @@ def perturb_speed(
         scheduler: of Dask, in their place; see `parallel.executor`.
         strict: stop at an utterance that cannot be used, instead of leaving it out;
             `target/dropped` lists those.
+        fs: the sampling rate that all audio must have, in Hz; None for any.
 
     Raises:
         RecipeError: too much of the source or its audio is bad, or an id is that of
@@ -42,8 +44,9 @@ def perturb_speed(
     """
     faults: Faults = {}
     data = datadir.read(source, faults)
+    refuse(faults, len(data.text), source, strict)
     with atomic_dir(target) as directory:
-        made, jobs = at_speeds(data, factors, directory, target)
+        made, jobs = at_speeds(data, factors, directory, target, fs)
         title = f"speed perturbation of {source}"
         faults |= hear(jobs, nj, title, scheduler).faults
         bad = {speed_prefix(f) + utterance for f in factors for utterance in faults}
@@ -52,7 +55,7 @@ def perturb_speed(
 
 
 def at_speeds(
-    data: DataDir, factors: list[float], directory: Path, target: Path
+    data: DataDir, factors: list[float], directory: Path, target: Path, fs: int | None
 ) -> tuple[DataDir, list[Recording]]:
     """The set at all speeds, and what writes its files to `directory` for `target`."""
     made = DataDir({}, {}, {})
@@ -75,7 +78,7 @@ def at_speeds(
         }
         made.wav |= {prefix + u: f"{target}/{file}" for u, file in files.items()}
         paths = {u: directory / file for u, file in files.items()}
-        jobs += recordings(data, paths, factor=factor)
+        jobs += recordings(data, paths, factor=factor, rate=fs)
     return made, jobs
 
 
@@ -119,6 +122,7 @@ def format_audio(
     """
     faults: Faults = {}
     data = datadir.read(source, faults)
+    refuse(faults, len(data.text), source, strict or whole)
     with atomic_dir(target) as directory:
         made, paths = in_format(data, audio_format, directory, target)
         jobs = recordings(data, paths, rate=fs)

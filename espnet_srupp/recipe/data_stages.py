@@ -101,11 +101,11 @@ def perturb(given: Options, names: Layout) -> Iterator[Step]:
             partial(
                 audio.perturb_speed,
                 *(source, target, given.speeds, given.nj),
-                *(given.scheduler, given.strict),
+                *(given.scheduler, given.strict, given.rate),
             ),
             [target],
             tables(source),
-            {**given.some("speed_perturb_factors"), **given.strictness},
+            {**given.some("speed_perturb_factors", "fs"), **given.strictness},
             audio=source / "wav.scp",
             reads=[source],
         )

@@ -78,6 +78,12 @@ def check_models(options: Options, names: Layout) -> None:
     """
     path = names.exp / "config.yaml"
     check_statistics(path)
+    bpemodel = trained_with(path).get("bpemodel")
+    if bpemodel and not Path(str(bpemodel)).is_file():
+        raise RecipeError(
+            f"{path} names {bpemodel}, which is not there: write there where that file "
+            "is now (bpemodel)"
+        )
     if not options.use_lm:
         return
     own, other = (
@@ -216,7 +222,8 @@ def busy_seconds(logs: list[Path]) -> float:
     total = 0.0
     for log in logs:
         begin = None
-        for clock, milliseconds, event in SPAN.findall(log.read_text("utf-8")):
+        text = log.read_text("utf-8", "replace")
+        for clock, milliseconds, event in SPAN.findall(text):
             now = datetime.fromisoformat(f"{clock}.{milliseconds}").timestamp()
             if event == "best hypo" and begin is not None:
                 total += now - begin

@@ -34,16 +34,22 @@ def settle(faults: Faults, kept: int, source: Path, strict: bool) -> None:
         RecipeError: there is a fault and `strict` is set, or more than a tenth of the
             utterances have one. Gives the first of them in full.
     """
-    if not faults:
-        return
+    refuse(faults, kept, source, strict)
+    if faults:
+        some = f"{len(faults)} of {kept + len(faults)} utterances of {source}"
+        say(f"  {some} left out: {counted(faults)}")
+
+
+def refuse(faults: Faults, kept: int, source: Path, strict: bool) -> None:
+    """Stops where `settle` would, as soon as the faults are known."""
     total = kept + len(faults)
-    some = f"{len(faults)} of {total} utterances of {source}"
-    if strict or len(faults) > LIMIT * total:
+    if faults and (strict or len(faults) > LIMIT * total):
         why = "" if strict else "more than a tenth, which is not left out: "
         more = " (--check lists them all)" if len(faults) > 1 else ""
-        first = next(iter(faults.values()))
-        raise RecipeError(f"{some} cannot be used, {why}{first}{more}")
-    say(f"  {some} left out: {counted(faults)}")
+        raise RecipeError(
+            f"{len(faults)} of {total} utterances of {source} cannot be used, {why}"
+            f"{next(iter(faults.values()))}{more}"
+        )
 
 
 def counted(faults: Faults) -> str:

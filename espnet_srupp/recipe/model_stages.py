@@ -102,6 +102,7 @@ def score_sets(given: Options, names: Layout) -> Iterator[Step]:
                 *([names.bpemodel] if names.bpemodel else []),
             ],
             given.some("score_opts"),
+            reads=[source, target / decoding.RESULTS[0]],
         )
     model = decoding.model_file(given, names)
     shown = list(names.tests.values())[-1]

@@ -31,6 +31,12 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
             mono, or holds samples that are not numbers.
     """
     name = f"{path} (utterance {key})"
+    if path.lower().endswith(".raw"):
+        # soundfile would ask for what only a header tells
+        raise DataError(
+            f"{name} has no header: write it as WAV or FLAC, or leave it out",
+            "without a header",
+        )
     try:
         with soundfile.SoundFile(path) as file:
             left = frames(file, name)
