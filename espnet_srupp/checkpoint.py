@@ -28,7 +28,7 @@ def whole(save: Callable) -> Callable:
     Args:
         save: `torch.save`. What it writes to an open file stays as it is.
     """
-    waiting: dict[Path, Path] = {}
+    waiting: set[Path] = set()
 
     @functools.wraps(save)
     def saved(obj: object, f: Any, *args: object, **kwargs: object) -> None:
@@ -39,24 +39,30 @@ def whole(save: Callable) -> Callable:
         if path.exists() and not path.is_file():
             # a device or a pipe, whose place no file may take
             return save(obj, f, *args, **kwargs)
-        partial = path.with_name(f".{path.name}.writing")
+        partial = beside(path)
+        waiting.discard(path)
         try:
             with open(partial, "wb") as file:
                 save(obj, file, *args, **kwargs)
                 file.flush()
                 os.fsync(file.fileno())
             if path.name == CHECKPOINT and isinstance(obj, dict) and "reporter" in obj:
-                waiting[path] = partial
+                waiting.add(path)
                 return
             os.replace(partial, path)
             checkpoint = path.with_name(CHECKPOINT)
             if MODEL.fullmatch(path.name) and checkpoint in waiting:
-                os.replace(waiting.pop(checkpoint), checkpoint)
+                os.replace(beside(checkpoint), checkpoint)
+                waiting.remove(checkpoint)
         finally:
-            if waiting.get(path) != partial:
+            if path not in waiting:
                 partial.unlink(missing_ok=True)
 
     return saved
+
+
+def beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.writing")
 
 
 def save_whole() -> None:

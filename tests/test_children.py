@@ -3,29 +3,30 @@
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from processes import end_with_a_killed_parent, needs_proc
+from test_run import run_script
 
 from espnet_srupp.children import end_as_by_interrupt, held_back, let_through
 
-# what ESPnet does for several GPUs: a process for each, spawned, that is no daemon
-PROGRAM = """
-import multiprocessing, os, time
+SPAWNED = """
+import multiprocessing, os, threading, time
 
-def train(queue):
+context = multiprocessing.get_context("spawn")
+
+def work(queue, seconds):
     queue.put(os.getpid())
-    time.sleep(60)
+    time.sleep(seconds)
 
+"""
+# what ESPnet does for several GPUs: a process for each, spawned, that is no daemon
+OF_SEVERAL_GPUS = """
 def main():
-    context = multiprocessing.get_context("spawn")
     queue = context.Queue()
-    workers = [context.Process(target=train, args=(queue,)) for _ in range(2)]
+    workers = [context.Process(target=work, args=(queue, 60)) for _ in range(2)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -33,47 +34,28 @@ def main():
     for worker in workers:
         worker.join()
 """
-
-
-@needs_proc
-def test_the_processes_of_several_gpus_end_with_a_killed_training(tmp_path):
-    (tmp_path / "several_gpus.py").write_text(PROGRAM)
-    program = "-m", "espnet_srupp.run", "-m", "several_gpus"
-    assert end_with_a_killed_parent(*program, count=2, cwd=tmp_path)
-
-
 OF_A_THREAD = """
-import multiprocessing, os, threading, time
-
-def work(queue):
-    queue.put(os.getpid())
-    time.sleep(3)
-
 def main():
-    context = multiprocessing.get_context("spawn")
     queue = context.Queue()
-    child = context.Process(target=work, args=(queue,))
+    child = context.Process(target=work, args=(queue, 3))
     starter = threading.Thread(target=child.start)
     starter.start()
     starter.join()
     assert queue.get(timeout=60) == child.pid
     child.join()
-    print(child.exitcode)
+    return child.exitcode
 """
 
 
+@needs_proc
+def test_the_processes_of_several_gpus_end_with_a_killed_training(tmp_path):
+    (tmp_path / "several_gpus.py").write_text(SPAWNED + OF_SEVERAL_GPUS)
+    program = "-m", "espnet_srupp.run", "-m", "several_gpus"
+    assert end_with_a_killed_parent(*program, count=2, cwd=tmp_path)
+
+
 def test_a_process_lives_on_when_the_thread_that_started_it_ends(tmp_path):
-    (tmp_path / "of_a_thread.py").write_text(OF_A_THREAD)
-    command = [sys.executable, "-m", "espnet_srupp.run", "-m", "of_a_thread"]
-    root = str(Path(__file__).parents[1])
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": root},
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout == "0\n", done.stderr
+    assert run_script(tmp_path, SPAWNED + OF_A_THREAD).returncode == 0
 
 
 ENDING = signal.SIGINT, signal.SIGTERM, signal.SIGHUP

@@ -31,5 +31,5 @@ def test_it_was_killed_and_resumed(trained):
 
 
 def test_parameters_optimiser_and_averages_are_bit_equal(trained):
-    assert trained["killed"] == trained["peace"]
+    assert trained["killed"] == trained["plain"] == trained["peace"]
     assert {"model", "optimizers", "valid.acc.ave.pth"} <= trained["peace"].keys()

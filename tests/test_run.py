@@ -48,9 +48,10 @@ def test_a_script_finds_its_neighbours(call, tmp_path):
     assert call(script) == "found\n"
 
 
-def run_script(folder, text):
+def run_script(folder, text, *words):
+    """Runs `program.py`, or what `words` say, in a process of its own."""
     (folder / "program.py").write_text(text)
-    words = [sys.executable, "-m", "espnet_srupp.run", "program.py"]
+    words = [sys.executable, "-m", "espnet_srupp.run", *(words or ["program.py"])]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     return subprocess.run(
         words, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
@@ -95,16 +96,8 @@ def main():
 
 @pytest.mark.parametrize("as_module", [True, False], ids=["module", "script"])
 def test_processes_of_lightning_run_the_same_program(tmp_path, as_module):
-    (tmp_path / "program.py").write_text(LIGHTNING)
     target = ["-m", "program"] if as_module else ["program.py"]
-    root = str(Path(__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-m", "espnet_srupp.run", *target, "--x", "a b"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": root},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    done = run_script(tmp_path, LIGHTNING, *target, "--x", "a b")
     assert (done.stdout, done.returncode) == ("0 --x a b\n1 --x a b\n", 0)
 
 

@@ -50,10 +50,14 @@ def begin(folder, exp, writing):
     os._exit(0)
 
 
-def train(folder, exp, writing=0, seconds=float("inf")):
-    """Trains as stage 11 does, from what the last one left; says if it finished."""
+def train(folder, exp, writing=0, seconds=float("inf"), recipe=True):
+    """Trains as stage 11 does, from what the last one left; says if it finished.
+
+    Without `recipe` as ESPnet's own recipes do.
+    """
     exp.mkdir(exist_ok=True)
-    checkpoints.restore(exp)
+    if recipe:
+        checkpoints.restore(exp)
     view = View(exp / "train.log")
     (exp / "train.log").touch()
     child = begin(folder, exp, writing)
@@ -117,12 +121,16 @@ def main():
             torch.load(path, weights_only=False)
             loadable.append(path.name)
     assert train(folder, exp)
+    # between a checkpoint and the model of its epoch
+    assert not train(folder, folder / "plain", writing=4, recipe=False)
+    assert train(folder, folder / "plain", recipe=False)
     log = (exp / "train.log").read_text()
     print(
         json.dumps(
             {
                 "peace": summary(folder / "peace"),
                 "killed": summary(exp),
+                "plain": summary(folder / "plain"),
                 "loadable": loadable,
                 "resumed": log.count("was resumed using"),
                 "finished": finished,
