@@ -15,13 +15,14 @@ import torch
 from recurrence_cases import (
     backward,
     difference,
+    for_sru,
     fresh,
+    from_sru,
     infer,
     kernels,
     make,
     milliseconds,
 )
-from torch import Tensor
 
 from espnet_srupp.recurrence import recurrence
 
@@ -73,7 +74,7 @@ def beside_sru(args: argparse.Namespace) -> Iterator[dict]:
 
     for T, B in ((args.frames, args.batch), LONG):
         cases = kernels(T, B, args.size, torch.float32)
-        sets = [for_sru(*inputs) for inputs in cases[0][2]]
+        sets = [[for_sru(u), x, v.flatten(), b.flatten()] for u, x, v, b in cases[0][2]]
         backward_sets = [
             [*ours[:2], *theirs, forward(*theirs)[1]]
             for ours, theirs in zip(cases[2][2], sets, strict=True)
@@ -87,16 +88,9 @@ def beside_sru(args: argparse.Namespace) -> Iterator[dict]:
             yield beside(T, B, name, ms, "sru", other_ms)
 
 
-def for_sru(u, x, v, b) -> list[Tensor]:
-    """u (T, B, 3 D), a channel's gates side by side and its candidate first."""
-    u = u.roll(1, 2).transpose(2, 3).flatten(2).contiguous()
-    return [u, x, v.flatten(), b.flatten()]
-
-
 def compare_with_sru(inputs: list, their_inputs: list, back: Callable) -> None:
     du, *others = back(*their_inputs)
-    T, B, D = others[0].shape
-    du = du.view(T, B, D, 3).transpose(2, 3).roll(-1, 2)
+    du = from_sru(du, others[0])
     # their state and ours, then the gradients
     difference([inputs[-1]], [their_inputs[-1]], 1e-4)
     difference(list(backward(*inputs)), [du, *others], 1e-4)

@@ -86,3 +86,21 @@ def test_a_command_is_told_from_here_and_without_files_for_results(monkeypatch):
 @pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("results/*.json")), ids=str)
 def test_a_result_tells_no_path_of_its_machine(path):
     assert not re.search(r'[" =]/\w', path.read_text())
+
+
+def test_what_is_laid_out_for_sru_comes_back():
+    from recurrence_cases import for_sru, from_sru, make
+
+    u, x, *_ = make(4, 2, 3, torch.float32, device="cpu")
+    candidate, forget, reset = for_sru(u).view(4, 2, 3, 3).unbind(-1)
+    assert torch.equal(torch.stack([forget, reset, candidate], 2), u)
+    assert torch.equal(from_sru(for_sru(u), x), u)
+
+
+def test_nan_is_a_difference():
+    from recurrence_cases import difference
+
+    ones, nan = torch.ones(2), torch.tensor([1.0, torch.nan])
+    assert difference([ones, ones], [ones, ones], 1e-4) == 0
+    with pytest.raises(SystemExit, match="no time is reported"):
+        difference([ones, nan], [ones, ones], 1e-4)
