@@ -30,6 +30,8 @@ class SRUppEncoder(AbsEncoder):
         attention_dropout_rate: on the attention weights.
         input_layer: "conv2d" (a frame in 4), "conv2d1" (1), "conv2d2" (2), "conv2d6",
             "conv2d8", "linear", "embed" (token ids) or None (features as they are).
+        separable_subsampling: depthwise and pointwise convolutions in the place of
+            all but the first: fewer operations.
         padding_idx: token whose embedding stays zero, for `input_layer: embed`.
         attention_interval: layers k, 2k, ... have attention; 1 is every layer.
         query_norm: a layer norm of the attention's queries; the papers have none.
@@ -46,8 +48,8 @@ class SRUppEncoder(AbsEncoder):
             each layer again for its gradients: less memory, more time, same numbers.
 
     Raises:
-        ValueError: an unknown `input_layer`, a size or rate out of its range, or sizes
-            that do not fit each other.
+        ValueError: an unknown `input_layer`, one without convolutions to separate, a
+            size or rate out of its range, or sizes that do not fit each other.
     """
 
     @typechecked
@@ -64,6 +66,7 @@ class SRUppEncoder(AbsEncoder):
         dropout_rate: float = 0.1,
         attention_dropout_rate: float = 0.0,
         input_layer: str | None = "conv2d",
+        separable_subsampling: bool = False,
         padding_idx: int = -1,
         attention_interval: int = 1,
         query_norm: bool = True,
@@ -112,7 +115,12 @@ class SRUppEncoder(AbsEncoder):
         self.conditioning_layer = None
 
         self.embed = input_module(
-            input_layer, input_size, embed_size, dropout_rate, padding_idx
+            input_layer,
+            input_size,
+            embed_size,
+            dropout_rate,
+            padding_idx,
+            separable_subsampling,
         )
         self.input = nn.Linear(
             input_size if input_layer is None else embed_size, hidden_size

@@ -55,12 +55,20 @@ class Conv2dSubsampling(nn.Module):
         input_size: features per frame.
         output_size: channels of the convolutions and width of the output.
         input_layer: a key of `CONVOLUTIONS`.
+        separable: a depthwise and a pointwise convolution in the place of each but the
+            first, as in FastConformer (Rekesh et al. 2023, arXiv 2305.05084).
 
     Raises:
         ValueError: `input_size` is too small for the convolutions.
     """
 
-    def __init__(self, input_size: int, output_size: int, input_layer: str = "conv2d"):
+    def __init__(
+        self,
+        input_size: int,
+        output_size: int,
+        input_layer: str = "conv2d",
+        separable: bool = False,
+    ):
         super().__init__()
         width = output_length(input_size, input_layer)
         if width == 0:
@@ -74,9 +82,12 @@ class Conv2dSubsampling(nn.Module):
         channels = 1
         layers = []
         for kernel, stride in CONVOLUTIONS[input_layer]:
-            convolution = nn.Conv2d(channels, output_size, kernel, stride)
+            groups = channels if separable else 1
+            layers += [nn.Conv2d(channels, output_size, kernel, stride, groups=groups)]
+            if groups > 1:
+                layers += [nn.Conv2d(output_size, output_size, 1)]
             # the convolution's backward pass does without its output
-            layers += [convolution, nn.ReLU(inplace=True)]
+            layers += [nn.ReLU(inplace=True)]
             channels = output_size
         self.conv = nn.Sequential(*layers)
         self.linear = nn.Linear(output_size * width, output_size)
@@ -132,16 +143,23 @@ def input_module(
     output_size: int,
     dropout_rate: float,
     padding_idx: int,
+    separable: bool = False,
 ) -> nn.Module:
     """The module (B, T, input_size) -> (B, T', output_size) of an `input_layer`.
 
     "embed" takes token ids (B, T), and None leaves the features as they are.
 
     Raises:
-        ValueError: there is no such `input_layer`.
+        ValueError: there is no such `input_layer`, or it has no convolutions and
+            `separable` is asked for.
     """
     if input_layer in CONVOLUTIONS:
-        return Conv2dSubsampling(input_size, output_size, input_layer)
+        return Conv2dSubsampling(input_size, output_size, input_layer, separable)
+    if separable:
+        raise ValueError(
+            f"separable_subsampling needs convolutions, which input_layer "
+            f"{input_layer or 'null'} has not: choose another input_layer"
+        )
     if input_layer == "linear":
         return nn.Sequential(
             nn.Linear(input_size, output_size),

@@ -65,6 +65,10 @@ def test_interctc_of_a_layer_that_has_no_successor_is_refused(interctc_layer_idx
     "options, sentence",
     [
         ({"input_layer": "fff"}, "unknown input_layer: fff"),
+        (
+            {"input_layer": "linear", "separable_subsampling": True},
+            "separable_subsampling needs convolutions",
+        ),
         ({"attention_interval": 0}, "attention_interval is 0"),
         ({"num_blocks": 0}, "num_blocks is 0: give 1 or more"),
         ({"output_size": 0}, "output_size is 0: give 1 or more"),

@@ -18,6 +18,7 @@ from espnet_srupp.subsampling import (
 
 ESPNET = import_module(TooShortUttError.__module__)
 ALL = pytest.mark.parametrize("input_layer", CONVOLUTIONS)
+BOTH = pytest.mark.parametrize("separable", [False, True], ids=["full", "separable"])
 
 
 @pytest.mark.parametrize(
@@ -42,8 +43,9 @@ def test_lengths_are_those_measured_with_espnet(input_layer, n, expected):
 
 
 @ALL
-def test_lengths_are_those_of_the_module(input_layer):
-    module = Conv2dSubsampling(20, 2, input_layer)
+@BOTH
+def test_lengths_are_those_of_the_module(input_layer, separable):
+    module = Conv2dSubsampling(20, 2, input_layer, separable)
     shortest = shortest_input(input_layer)
     lengths = torch.arange(0, shortest + 40)
     formula = output_length(lengths, input_layer)
@@ -75,8 +77,26 @@ def test_output_equals_espnets(input_layer):
 
 
 @ALL
-def test_inference_gives_what_training_gives(input_layer):
-    module = Conv2dSubsampling(20, 8, input_layer).double()
+def test_separable_convolutions_are_products_of_their_parts(input_layer):
+    separable = Conv2dSubsampling(20, 8, input_layer, separable=True)
+    full = Conv2dSubsampling(20, 8, input_layer)
+    full.linear.load_state_dict(separable.linear.state_dict())
+    first, *parts = [m for m in separable.conv if isinstance(m, nn.Conv2d)]
+    target, *products = [m for m in full.conv if isinstance(m, nn.Conv2d)]
+    target.load_state_dict(first.state_dict())
+    pairs = zip(parts[::2], parts[1::2], products, strict=True)
+    for depthwise, pointwise, product in pairs:
+        product.weight.data = pointwise.weight * depthwise.weight[:, 0]
+        product.bias.data = pointwise.weight[:, :, 0, 0] @ depthwise.bias
+        product.bias.data += pointwise.bias
+    xs_pad = torch.randn(2, 50, 20)
+    torch.testing.assert_close(separable(xs_pad), full(xs_pad))
+
+
+@ALL
+@BOTH
+def test_inference_gives_what_training_gives(input_layer, separable):
+    module = Conv2dSubsampling(20, 8, input_layer, separable).double()
     xs_pad = torch.randn(2, 50, 20, dtype=torch.float64)
     expected = module(xs_pad)
     with torch.no_grad():
@@ -84,8 +104,11 @@ def test_inference_gives_what_training_gives(input_layer):
 
 
 @ALL
-def test_gradients_under_autocast_are_near_those_of_double_precision(input_layer):
-    module = Conv2dSubsampling(20, 8, input_layer)
+@BOTH
+def test_gradients_under_autocast_are_near_those_of_double_precision(
+    input_layer, separable
+):
+    module = Conv2dSubsampling(20, 8, input_layer, separable)
     for parameter in module.conv.parameters():
         # no ReLU's input near 0, where rounding would choose its side
         parameter.data.abs_()
@@ -101,8 +124,9 @@ def test_gradients_under_autocast_are_near_those_of_double_precision(input_layer
 
 
 @ALL
-def test_frames_of_an_utterance_read_its_own_frames_alone(input_layer):
-    module = Conv2dSubsampling(20, 2, input_layer)
+@BOTH
+def test_frames_of_an_utterance_read_its_own_frames_alone(input_layer, separable):
+    module = Conv2dSubsampling(20, 2, input_layer, separable)
     for n in range(shortest_input(input_layer), 40):
         xs_pad = torch.randn(1, 60, 20, requires_grad=True)
         frames = module(xs_pad)[:, : output_length(n, input_layer)]
@@ -111,9 +135,10 @@ def test_frames_of_an_utterance_read_its_own_frames_alone(input_layer):
 
 
 @ALL
+@BOTH
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 7])
-def test_tiles_give_what_one_pass_gives(input_layer, rows, monkeypatch):
-    module = Conv2dSubsampling(20, 4, input_layer).double()
+def test_tiles_give_what_one_pass_gives(input_layer, rows, separable, monkeypatch):
+    module = Conv2dSubsampling(20, 4, input_layer, separable).double()
     for n in range(shortest_input(input_layer), shortest_input(input_layer) + 60):
         xs_pad = torch.randn(2, n, 20, dtype=torch.float64, requires_grad=True)
         monkeypatch.setattr(module, "tile_rows", lambda _: rows)
@@ -174,3 +199,9 @@ def test_unknown_input_layer_names_the_known_ones():
 def test_too_few_features_name_the_least():
     with pytest.raises(ValueError, match="at least 7 features per frame, not 6"):
         Conv2dSubsampling(6, 2)
+
+
+@pytest.mark.parametrize("input_layer, name", [("linear", "linear"), (None, "null")])
+def test_without_convolutions_none_can_be_separable(input_layer, name):
+    with pytest.raises(ValueError, match=f"which input_layer {name} has not"):
+        input_module(input_layer, 20, 8, 0.1, -1, separable=True)
