@@ -273,7 +273,10 @@ def test_compiled_without_a_graph_break():
         return 2 * h, c_last
 
     results = []
-    for function in (double, torch.compile(double, fullgraph=True)):
+    for function in (
+        double,
+        torch.compile(double, fullgraph=True, backend="aot_eager"),
+    ):
         outputs = function(**tensors)
         grads = torch.autograd.grad(
             outputs, list(tensors.values()), [torch.ones_like(t) for t in outputs]

@@ -175,6 +175,21 @@ def test_chosen_words_lie_where_they_can_be_moved(
     assert_equal(run(unaligned, lengths, **options), aligned, tolerance=0)
 
 
+def test_strided_tensors_equal_contiguous_ones(on_host):
+    on_host((2, 8))
+    tensors, lengths = make(9, 3, 8, [9, 2, 5], torch.float32)
+    strided = {k: t.detach().mT.contiguous().mT for k, t in tensors.items()}
+    assert not strided["x"].is_contiguous()
+    results = []
+    for values in (tensors, strided):
+        leaves = [t.detach().requires_grad_() for t in values.values()]
+        h, _ = recurrence(*leaves, lengths, bidirectional=True)
+        # its gradient is one number for all
+        results.append([h, *torch.autograd.grad(h.sum(), leaves)])
+    for expected, actual in zip(*results, strict=True):
+        assert torch.equal(actual, expected)
+
+
 def test_inference_saves_no_state_and_changes_no_bit(on_host):
     on_host((2, 8))
     tensors, lengths = make(21, 2, 8, [21, 9], torch.float32)

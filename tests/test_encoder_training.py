@@ -52,6 +52,14 @@ def test_dropped_layers_pass_frames_by():
     assert (encoder(xs_pad, ilens)[0] != expected).any()
 
 
+def test_layers_are_dropped_as_often_as_asked():
+    encoder, _ = build(layer_drop_rate=0.25)
+    h, x = torch.ones(1), torch.zeros(1)
+    kept = torch.cat([encoder.drop_layer(x, h) for _ in range(2000)])
+    # of a fair coin of 0.75 the mean is within 5 deviations of it
+    assert abs(kept.mean() - 0.75) < 5 * (0.75 * 0.25 / 2000) ** 0.5
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @VARIANTS
 def test_autocast_runs_in_half_precision(options, dtype):

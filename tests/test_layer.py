@@ -4,7 +4,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.nn.modules.module import register_module_forward_hook
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
 from torch.nn.utils import prune
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -126,6 +129,10 @@ def double_by_hook(layer):
     layer.attention.output.register_forward_hook(lambda *call: 2 * call[-1])
 
 
+def double_by_hook_before(layer):
+    layer.attention.output.register_forward_pre_hook(lambda _, args: (2 * args[0],))
+
+
 def zero_by_pruning(layer):
     prune.identity(layer.attention.output, "weight")
     layer.attention.output.weight_mask.zero_()
@@ -159,8 +166,9 @@ def double_by_subclass(layer):
 @pytest.mark.parametrize(
     "change",
     [
-        *(double_by_hook, zero_by_pruning, drop_in_attention),
-        *(replace_by_one_with_bias, double_by_instance, double_by_subclass),
+        *(double_by_hook, double_by_hook_before, zero_by_pruning),
+        *(drop_in_attention, replace_by_one_with_bias),
+        *(double_by_instance, double_by_subclass),
     ],
 )
 def test_what_is_done_to_its_modules_counts_at_any_length(change):
@@ -176,9 +184,12 @@ def test_what_is_done_to_its_modules_counts_at_any_length(change):
     torch.testing.assert_close(changed, layer(x))
 
 
-def test_hooks_of_all_modules_are_called_at_any_length():
+@pytest.mark.parametrize(
+    "register", [register_module_forward_hook, register_module_forward_pre_hook]
+)
+def test_hooks_of_all_modules_are_called_at_any_length(register):
     x, layer, called = torch.randn(600, 1, D), srupp_layer().float().eval(), []
-    hook = register_module_forward_hook(lambda module, *_: called.append(module))
+    hook = register(lambda module, *_: called.append(module))
     with torch.no_grad():
         layer(x)
     hook.remove()

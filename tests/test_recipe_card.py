@@ -1,5 +1,7 @@
 """A model card says what RESULTS.md says, in the form of the Hugging Face Hub."""
 
+from dataclasses import replace
+
 import pytest
 import yaml
 
@@ -74,6 +76,18 @@ def test_error_rates_are_those_of_this_decoding(written):
     } == {"dev": {"wer": 27.7}, "test": {"wer": 21.0, "cer": 11.7}}
 
 
+def test_an_error_rate_of_whole_sentences_is_none_of_words():
+    given = Options(train_set="a", valid_set="b", test_sets="c", token_type="char")
+    results = RESULTS.replace("|130|773|", "|130|130|")
+    names = replace(layout(given), inference=DECODING)
+    (index,) = card.header(given, names, results)["model-index"]
+    found = {r["dataset"]["split"]: r["metrics"] for r in index["results"]}
+    assert found["test"] == [{"type": "cer", "value": 11.7}]
+    # with blanks in the text it is one of words
+    assert found["dev"] == [{"type": "wer", "value": 27.7}]
+    assert card.error_rates(results, DECODING, "bpe")["test"]["wer"] == 21.0
+
+
 def test_body_has_the_results_as_they_are_and_the_encoder(written):
     _, body = written
     assert body.endswith(RESULTS)
@@ -94,10 +108,12 @@ def test_code_decodes_as_the_results_were_made(written, tmp_path):
     wanted = {"beam_size": 2, "lm_weight": 0.3}
     assert card.search(given).items() >= wanted.items()
     assert "ngpu" not in card.search(given)
+    config.write_text("ctc_window_margin: 7\n")
+    assert card.search(Options(inference_config=str(config)))["ctc_window_margin"] == 7
 
 
 def test_what_nobody_named_or_measured_is_not_there():
     given = Options(train_set="a", valid_set="b", test_sets="c")
     header = card.header(given, layout(given), "")
-    assert not {"language", "model-index"} & header.keys()
+    assert not {"language", "metrics", "model-index"} & header.keys()
     assert header["license"] == "other"

@@ -103,6 +103,21 @@ def test_one_machine_needs_no_launcher():
     assert value(words, "--multiprocessing_distributed") == "true"
 
 
+@pytest.mark.skipif(commands.GENERATION < 202611, reason="ESPnet has no such option")
+def test_the_window_of_ctc_is_as_configured_and_else_none(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("decode.yaml").write_text("ctc_window_margin: 7\n")
+
+    def said(**more):
+        options = Options(**SETS, **more)
+        return commands.inference(options, layout(options), Path("a"), Path("b"))
+
+    assert value(said(), "--ctc_window_margin") == "0"
+    assert "--ctc_window_margin" not in said(inference_config="decode.yaml")
+    words = said(inference_args="--ctc_window_margin 7")
+    assert words.count("--ctc_window_margin") == 1
+
+
 def test_a_folder_that_the_launcher_cannot_enter_is_named(tmp_path, monkeypatch):
     (tmp_path / "a b").mkdir()
     monkeypatch.chdir(tmp_path / "a b")

@@ -1,12 +1,16 @@
 """No utterance is lost or doubled between the processes."""
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from espnet_srupp.recipe import decoding
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options, cores
 from espnet_srupp.recipe.process import Tail
+from espnet_srupp.recipe.tokens import train_tokens
 
 LENGTHS = {"a": 10, "b": 90, "c": 30, "d": 50, "e": 20}
 
@@ -172,6 +176,26 @@ def test_an_experiment_whose_bpe_model_was_moved_is_named(tmp_path):
         decoding.check_models(given, layout(given))
     (tmp_path / "bpe.model").touch()
     decoding.check_models(given, layout(given))
+
+
+def test_a_bpe_model_of_another_training_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = []
+    for name, line in (("own", "ONE TWO THREE"), ("other", "SEVEN EIGHT NINE")):
+        Path(name).write_text(f"a {line}\n")
+        given = Options(token_type="bpe", nbpe=12)
+        train_tokens(given, Path(name), Path(f"{name}_tokens"))
+        made.append(Path(f"{name}_tokens", "tokens.txt").read_text().split())
+    config, other = Path("config.yaml"), Path("other_tokens", "bpe.model")
+    trained = {"bpemodel": str(other), "token_list": made[0]}
+    config.write_text(yaml.safe_dump(trained))
+    with pytest.raises(RecipeError, match="other pieces than the model of config.yaml"):
+        decoding.check_pieces(config)
+    config.write_text(yaml.safe_dump(trained | {"token_list": made[1]}))
+    decoding.check_pieces(config)
+    other.write_bytes(other.read_bytes()[:100])
+    with pytest.raises(RecipeError, match="bpe.model is not a model of SentencePiece"):
+        decoding.check_pieces(config)
 
 
 @pytest.mark.parametrize("use_lm", [True, False])

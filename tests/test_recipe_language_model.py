@@ -103,8 +103,10 @@ def test_librispeech_adds_its_own_text(given):
     ]
 
 
-def test_librispeech_finds_its_text_beside_the_corpus(tmp_path):
-    compressed(tmp_path / "disk" / "librispeech-lm-norm.txt.gz", "A BOOK\n")
+@pytest.mark.parametrize("place", [".", "LibriSpeech"])
+def test_librispeech_finds_its_text_beside_the_corpus(tmp_path, place):
+    folder = tmp_path / "disk" / place
+    compressed(folder / "librispeech-lm-norm.txt.gz", "A BOOK\n")
     found = librispeech.sentences(tmp_path / "downloads", tmp_path / "disk")
     assert list(found) == ["A BOOK\n"]
 

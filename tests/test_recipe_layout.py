@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.layout import check_decoding, layout
+from espnet_srupp.recipe.layout import check_decoding, check_lengths, layout
 from espnet_srupp.recipe.options import Options
 
 CONF = Path(__file__).parents[1] / "conf" / "an4"
@@ -100,6 +100,13 @@ def test_experiment(options, exp, stats):
 )
 def test_inference(options, tag):
     assert names(**options).inference == tag
+
+
+@pytest.mark.parametrize("kind", ["asr", "lm", "inference"])
+def test_a_name_too_long_for_a_folder_is_refused(kind):
+    check_lengths(names())
+    with pytest.raises(RecipeError, match=f"too long .*: give --{kind}_tag"):
+        check_lengths(names(**{f"{kind}_args": "--ctc_weight 0.3 " * 20}))
 
 
 def test_a_decoding_whose_name_espnet_would_cut_in_two_is_refused():

@@ -90,6 +90,28 @@ def test_paths_of_this_machine_do_not_go_in(recipe, tmp_path, expdir, trained):
     ).resolve().parents
 
 
+def test_no_other_absolute_path_goes_in(recipe, tmp_path):
+    given, names = recipe
+    config = {
+        "config": "/home/jane/mine.yaml",
+        "output_dir": str(tmp_path / "exp" / "asr_x"),
+        "train_shape_file": ["/data/exp/stats/speech_shape", "exp/text_shape"],
+        "valid_data_path_and_name_and_type": [["/data/wav.scp", "speech", "sound"]],
+        "dist_init_method": "file:///home/jane/exp/.dist_init",
+        "token_list": ["<blank>", "/", "/A"],
+    }
+    (names.exp / "config.yaml").write_text(yaml.safe_dump(config))
+    found = unpack(pack(given, names), tmp_path / "out")
+    assert yaml.safe_load(Path(found["asr_train_config"]).read_text()) == {
+        "config": "mine.yaml",
+        "output_dir": "exp/asr_x",
+        "train_shape_file": ["speech_shape", "exp/text_shape"],
+        "valid_data_path_and_name_and_type": [["wav.scp", "speech", "sound"]],
+        "dist_init_method": ".dist_init",
+        "token_list": ["<blank>", "/", "/A"],
+    }
+
+
 def test_results_and_pictures_go_in(recipe):
     names = {
         name.rpartition("/")[2] for name in zipfile.ZipFile(pack(*recipe)).namelist()

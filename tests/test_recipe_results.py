@@ -56,7 +56,7 @@ def test_file_names_versions_model_and_training(exp):
         f"`espnet_srupp {espnet_srupp.__version__}`",
         "- pytorch version: `pytorch ",
         "- Git hash: `",
-        f"## {exp}",
+        f"## {exp.name}",
         "- parameters: encoder 2.60 M, model 3.45 M",
         "- training: 2 epochs of 20.0 s, 40 s together, 2 cores of X",
         "- real-time factor of beam10/test: 0.123",

@@ -188,6 +188,21 @@ def test_tokens_are_scored_where_there_is_a_bpe_model(token_type, kinds):
     assert scoring.kinds(layout(given)) == kinds
 
 
+@pytest.mark.parametrize(
+    ("token_type", "text", "unit"),
+    [("char", "AB", "cer"), ("char", "A B", "wer"), ("bpe", "AB", "wer")],
+)
+def test_characters_are_shown_where_there_are_no_words(
+    tmp_path, token_type, text, unit
+):
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    given = Options(**sets, dumpdir=str(tmp_path), token_type=token_type)
+    names = layout(given)
+    names.tests["c"].mkdir(parents=True)
+    (names.tests["c"] / "text").write_text(f"u CD\nv {text}\n")
+    assert scoring.unit(given, names) == unit
+
+
 def test_a_killed_scoring_leaves_no_scores_of_before(tmp_path, monkeypatch):
     sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
     given = Options(**sets, expdir=str(tmp_path), dumpdir=str(tmp_path))

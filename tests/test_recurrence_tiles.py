@@ -91,9 +91,9 @@ def test_any_number_of_threads_gives_the_same(lengths):
     torch.testing.assert_close(found[2], found[0])
 
 
-@pytest.fixture
-def layer():
-    layer = SRUppLayer(64, 8).eval()
+@pytest.fixture(params=[True, False], ids=["both-ways", "one-way"])
+def layer(request):
+    layer = SRUppLayer(64, 8, bidirectional=request.param).eval()
     nn.init.ones_(layer.attention.alpha)
     return layer
 

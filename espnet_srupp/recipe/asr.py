@@ -9,7 +9,7 @@ from espnet_srupp.children import end_as_by_interrupt
 from espnet_srupp.recipe import arguments, config, stage
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import full_disk_named
-from espnet_srupp.recipe.layout import check_decoding, layout, trainings
+from espnet_srupp.recipe.layout import check_decoding, check_lengths, layout, trainings
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.program import exit_code
 
@@ -52,6 +52,8 @@ def run(given: Options) -> None:
 
     *before, given = trainings(given)
     names = layout(given)
+    for each in (*before, given):
+        check_lengths(layout(each))
     if given.check:
         return check.run([*before, given], names)
     if TRAININGS & {*numbers} and not names.exp.exists():

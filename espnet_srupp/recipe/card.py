@@ -17,6 +17,7 @@ METRICS = ("wer", "cer")
 SEARCH = (
     *("beam_size", "ctc_weight", "lm_weight", "penalty"),
     *("maxlenratio", "minlenratio", "normalize_length", "nbest"),
+    "ctc_window_margin",
 )
 CARD = """---
 {header}---
@@ -83,14 +84,16 @@ def dump(tree: dict) -> str:
 def header(options: Options, names: Layout, results: str) -> dict:
     """The metadata: error rates of this decoding, as the Hub indexes them."""
     language = {} if options.lang == "noinfo" else {"language": options.lang}
+    found = error_rates(results, names.inference, options.token_type)
     indexed = [
         {
             "task": {"type": TASK},
             "dataset": {"type": options.corpus, "name": options.corpus, "split": split},
             "metrics": [{"type": kind, "value": rates[kind]} for kind in rates],
         }
-        for split, rates in error_rates(results, names.inference).items()
+        for split, rates in found.items()
     ]
+    kinds = [k for k in METRICS if any(k in rates for rates in found.values())]
     index = {"model-index": [{"name": names.exp.name, "results": indexed}]}
     return {
         "tags": ["espnet", "audio", TASK],
@@ -99,13 +102,18 @@ def header(options: Options, names: Layout, results: str) -> dict:
         "library_name": "espnet",
         "pipeline_tag": TASK,
         "datasets": [options.corpus],
-        "metrics": list(METRICS),
-        **(index if indexed else {}),
+        **({"metrics": kinds, **index} if indexed else {}),
     }
 
 
-def error_rates(results: str, decoding: str) -> dict[str, dict[str, float]]:
-    """Reads RESULTS.md: {"test": {"wer": 21.0, "cer": 11.7}, ...} of one decoding."""
+def error_rates(
+    results: str, decoding: str, token_type: str
+) -> dict[str, dict[str, float]]:
+    """Reads RESULTS.md: {"test": {"wer": 21.0, "cer": 11.7}, ...} of one decoding.
+
+    Without the "wer" of characters between which no blank makes words, as in Chinese:
+    it is the error rate of sentences.
+    """
     found: dict[str, dict[str, float]] = {}
     kind = ""
     for line in results.split("\n"):
@@ -113,6 +121,9 @@ def error_rates(results: str, decoding: str) -> dict[str, dict[str, float]]:
             kind = heading[1].lower()
         cells = line.strip("|").split("|")
         if kind in METRICS and cells[0].startswith(f"{decoding}/"):
+            _, sentences, words, *_ = cells
+            if (kind, token_type) == ("wer", "char") and sentences == words:
+                continue
             split = cells[0].removeprefix(f"{decoding}/").removeprefix("org/")
             found.setdefault(split, {})[kind] = float(cells[-2])
     return found
@@ -123,5 +134,5 @@ def search(options: Options) -> dict[str, object]:
     given = config.read(options.inference_config, options.inference_args)
     chosen = {k: yaml.safe_load(str(given[k])) for k in SEARCH if k in given}
     if GENERATION >= 202611:
-        chosen["ctc_window_margin"] = 0
+        chosen.setdefault("ctc_window_margin", 0)
     return chosen

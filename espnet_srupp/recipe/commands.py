@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from espnet_srupp.compat import GENERATION
-from espnet_srupp.recipe.config import arguments
+from espnet_srupp.recipe.config import arguments, read
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
@@ -145,7 +145,8 @@ def inference(options: Options, names: Layout, scp: Path, output: Path) -> list[
         words += ["--lm_file", str(names.lm_exp / options.inference_lm)]
     if options.inference_config:
         words += ["--config", options.inference_config]
-    if GENERATION >= 202611:
+    given = read(options.inference_config, options.inference_args)
+    if GENERATION >= 202611 and "ctc_window_margin" not in given:
         # its default scores CTC in a window only, which changes results
         words += ["--ctc_window_margin", "0"]
     return words + shlex.split(options.inference_args)

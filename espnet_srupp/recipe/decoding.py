@@ -14,6 +14,7 @@ from espnet_srupp.recipe.process import Job, Tail
 from espnet_srupp.recipe.progress import Progress
 from espnet_srupp.recipe.stage import marker, say
 from espnet_srupp.recipe.table import read_table
+from espnet_srupp.recipe.tokens import pieces
 from espnet_srupp.recipe.training import BEGUN, gpus_here
 
 RESULTS = ("text", "token", "token_int", "score")
@@ -74,16 +75,12 @@ def check_models(options: Options, names: Layout) -> None:
 
     Raises:
         RecipeError: the statistics are not where the model's configuration says, as
-            when the experiment was moved; or the language model has other tokens.
+            when the experiment was moved; the language model has other tokens; or as
+            for `check_pieces`.
     """
     path = names.exp / "config.yaml"
     check_statistics(path)
-    bpemodel = trained_with(path).get("bpemodel")
-    if bpemodel and not Path(str(bpemodel)).is_file():
-        raise RecipeError(
-            f"{path} names {bpemodel}, which is not there: write there where that file "
-            "is now (bpemodel)"
-        )
+    check_pieces(path)
     if not options.use_lm:
         return
     own, other = (
@@ -115,6 +112,30 @@ def check_statistics(path: Path) -> None:
         raise RecipeError(
             f"{path} names {stats}, which is not there: write there where that file "
             "is now (normalize_conf, stats_file)"
+        )
+
+
+def check_pieces(path: Path) -> None:
+    """Sees that the BPE model a configuration names is still that of its training.
+
+    Raises:
+        RecipeError: it is not there, or has other pieces, as a later training with as
+            many of another text leaves it.
+    """
+    trained = trained_with(path)
+    if not (bpemodel := trained.get("bpemodel")):
+        return
+    if not Path(str(bpemodel)).is_file():
+        raise RecipeError(
+            f"{path} names {bpemodel}, which is not there: write there where that file "
+            "is now (bpemodel)"
+        )
+    tokens = trained.get("token_list")
+    # a list unless somebody has written a file's name there
+    if isinstance(tokens, list) and not {*pieces(Path(str(bpemodel)))} <= {*tokens}:
+        raise RecipeError(
+            f"{bpemodel} has other pieces than the model of {path} was trained with: "
+            "make it again with --stage 5 --stop_stage 5 and that training's options"
         )
 
 

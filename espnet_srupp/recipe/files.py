@@ -15,6 +15,15 @@ from espnet_srupp.recipe.errors import RecipeError
 FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
+def local_name(path: str | Path) -> str:
+    """A path from here, or the name alone of one elsewhere: for what is handed on."""
+    path = Path(path)
+    if not path.is_absolute():
+        return str(path)
+    here = Path.cwd()
+    return str(path.relative_to(here)) if here in path.parents else path.name
+
+
 @contextmanager
 def atomic_file(path: Path, mode: str = "w") -> Iterator[IO]:
     """Opens a file that appears at `path` only once it is complete and on disk.

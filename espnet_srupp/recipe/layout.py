@@ -1,6 +1,7 @@
 """Where asr.sh puts things: every folder and file that follows from the options."""
 
 import itertools
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +10,9 @@ from pathlib import Path
 from espnet_srupp.recipe import config, features
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options
+
+# bytes of a name: file systems take 255, and of an experiment's are made longer ones
+LONGEST = 200
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,17 @@ def trainings(options: Options) -> list[Options]:
     chain.append(replace(options, asr_config=last, pretrained_model=model))
     check_folders([layout(training).exp for training in chain])
     return chain
+
+
+def check_lengths(names: Layout) -> None:
+    """Raises RecipeError where a folder that is named after options cannot be."""
+    options = {"asr_tag": names.exp, "lm_tag": names.lm_exp}
+    for option, path in {**options, "inference_tag": names.decoding}.items():
+        if len(os.fsencode(path.name)) > LONGEST:
+            raise RecipeError(
+                f"{path.name[:40]}... is too long for the name of a folder: give "
+                f"--{option}"
+            )
 
 
 def check_decoding(names: Layout) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from espnet_srupp.recipe import decoding, longform, training
+from espnet_srupp.recipe import decoding, longform, scoring, training
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.stage import Step, say
@@ -51,9 +51,10 @@ def evaluate_long(given: Options, names: Layout) -> Iterator[Step]:
             [target / name for name in longform.PICTURES],
             [target / "scores.json"],
         )
+        unit = scoring.unit(given, names)
         say(
-            f"results in {target}: scores.md, wer_by_length.png, wer_errors.png\n\n"
-            f"{longform.table(target / 'scores.md', 'wer')}"
+            f"results in {target}: scores.md, {unit}_by_length.png, "
+            f"{unit}_errors.png\n\n{longform.table(target / 'scores.md', unit)}"
         )
 
 

@@ -102,6 +102,7 @@ def score_sets(given: Options, names: Layout) -> Iterator[Step]:
                 *([names.bpemodel] if names.bpemodel else []),
             ],
             given.some("score_opts"),
+            check=partial(decoding.check_pieces, names.exp / "config.yaml"),
             reads=[source, target / decoding.RESULTS[0]],
         )
     model = decoding.model_file(given, names)
@@ -127,7 +128,8 @@ def score_sets(given: Options, names: Layout) -> Iterator[Step]:
     )
     say(
         f"results in {names.exp / 'RESULTS.md'}, pictures in {names.exp / 'images'}: "
-        f"training_curves.png, attention.png\n\n{results.block(names.exp, 'wer')}"
+        f"training_curves.png, attention.png\n\n"
+        + results.block(names.exp, scoring.unit(given, names))
     )
 
 

@@ -11,6 +11,7 @@ import yaml
 from espnet2.main_funcs.pack_funcs import find_path_and_change_it_recursive, pack
 
 from espnet_srupp.recipe import card, decoding
+from espnet_srupp.recipe.files import local_name
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 
@@ -113,9 +114,25 @@ def rename_in(config: Path, names: Mapping[Path, str]) -> None:
         # the training may have had an absolute --expdir or --dumpdir
         for spelt in (path, os.path.abspath(path), os.path.relpath(path)):
             settings = find_path_and_change_it_recursive(settings, str(spelt), name)
+    settings = {
+        # a token may begin with a slash
+        key: value if key == "token_list" else without_folders(value)
+        for key, value in settings.items()
+    }
     config.write_text(
         yaml.safe_dump(settings, sort_keys=False, allow_unicode=True), encoding="utf-8"
     )
+
+
+def without_folders(tree: object) -> object:
+    """A configuration without the absolute paths of what only its training needed."""
+    if isinstance(tree, Mapping):
+        return {key: without_folders(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [without_folders(value) for value in tree]
+    if isinstance(tree, str) and tree.startswith(("/", "file:/")):
+        return local_name(tree.removeprefix("file://"))
+    return tree
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import espnet_srupp
 from espnet_srupp.compat import ESPNET_VERSION
 from espnet_srupp.recipe import config, epochs, stage
 from espnet_srupp.recipe.decoding import RESULTS
-from espnet_srupp.recipe.files import atomic_file
+from espnet_srupp.recipe.files import atomic_file, local_name
 from espnet_srupp.recipe.stage import timespan
 from espnet_srupp.recipe.training import BEGUN
 
@@ -23,7 +23,7 @@ HEAD = "|dataset|Snt|Wrd|Corr|Sub|Del|Ins|Err|S.Err|\n" + "|---" * 9 + "|\n"
 def write(exp: Path) -> None:
     """Writes `exp/RESULTS.md` from every `score_*/result.txt` inside."""
     tables = [block(exp, kind) for kind in KINDS if found(exp, kind)]
-    parts = [environments(), f"## {exp}\n", *facts(exp), "", *tables]
+    parts = [environments(), f"## {local_name(exp)}\n", *facts(exp), "", *tables]
     with atomic_file(exp / "RESULTS.md") as file:
         file.write("\n".join(parts))
 
@@ -131,7 +131,9 @@ def facts(exp: Path) -> list[str]:
         )
     own = exp / "config.yaml"
     if own.exists() and (starts := config.load(str(own)).get("init_param")):
-        lines.append(f"- parameters to begin with: {', '.join(starts)}")
+        lines.append(
+            f"- parameters to begin with: {', '.join(map(local_name, starts))}"
+        )
     for path in speeds(exp):
         name = path.parent.relative_to(exp)
         lines.append(f"- real-time factor of {name}: {path.read_text().strip()}")

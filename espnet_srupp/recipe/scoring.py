@@ -44,6 +44,17 @@ def kinds(names: Layout) -> list[str]:
     return ["wer", "cer", *(["ter"] if names.bpemodel else [])]
 
 
+def unit(options: Options, names: Layout) -> str:
+    """What to show of the scores: "cer" where tokens are characters and words are not.
+
+    In a text without blanks, as in Chinese, "wer" is the error rate of sentences.
+    """
+    if options.token_type != "char":
+        return "wer"
+    texts = (read_table(source / "text").values() for source in names.tests.values())
+    return "wer" if any(" " in text for table in texts for text in table) else "cer"
+
+
 def score_set(options: Options, names: Layout, name: str) -> None:
     """Scores a decoded set into `score_wer`, `score_cer` and `score_ter`."""
     source, target = names.tests[name], names.decoding / name

@@ -104,7 +104,7 @@ def split_function(given: Options, directory: Path) -> Callable[[str], list[str]
 
 def load_pieces(path: Path, oov: str, oov_is_fine: bool) -> Callable[[str], list[str]]:
     """The function that splits into pieces; what has no piece is itself, or oov."""
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    processor = load_processor(path)
 
     def split(line: str) -> list[str]:
         return [
@@ -117,6 +117,23 @@ def load_pieces(path: Path, oov: str, oov_is_fine: bool) -> Callable[[str], list
         ]
 
     return split
+
+
+def pieces(path: Path) -> list[str]:
+    """The pieces of a BPE model without SentencePiece's own <unk>, <s> and </s>."""
+    processor = load_processor(path)
+    return [processor.id_to_piece(i) for i in range(3, len(processor))]
+
+
+def load_processor(path: Path) -> sentencepiece.SentencePieceProcessor:
+    """Raises RecipeError where the file is no BPE model."""
+    try:
+        return sentencepiece.SentencePieceProcessor(model_file=str(path))
+    except (RuntimeError, OSError) as error:
+        raise RecipeError(
+            f"{path} is not a model of SentencePiece, or a damaged one: make it again "
+            "with --stage 5 --stop_stage 5 --force true"
+        ) from error
 
 
 def join(pieces: list[str]) -> str:

@@ -86,5 +86,6 @@ def compile_as_cupy(
         pytest.skip(
             f"no NVRTC for sm_{architecture}: pip install nvidia-cuda-nvrtc-cu12"
         )
-    options = [*cuda.OPTIONS, "-ftz=true", *options]
+    own = ("-ftz=true", "--device-as-default-execution-space")
+    options = [*cuda.OPTIONS, *own, *options]
     return compiler.compile(SOURCE.read_text(), names, options)

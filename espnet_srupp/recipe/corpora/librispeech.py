@@ -96,8 +96,9 @@ def sentences(downloads: Path, folder: Path | None) -> Iterator[str]:
     """
     name = LM_URL.rpartition("/")[2]
     path = downloads / name
-    if folder and (folder / name).is_file():
-        path = folder / name
+    for place in (folder, locate(folder)) if folder else ():
+        if (place / name).is_file():
+            path = place / name
     download(LM_URL, path)
     with open_text(path) as lines:
         yield from lines
