@@ -50,7 +50,8 @@ def main() -> None:
             print(LINE.format(**row), flush=True)
             parts = ", ".join(f"{k} {v:.0%}" for k, v in row["parts"].items())
             print(" " * 15 + (parts or "parts: not measured"))
-    machine.write(report, args.json)
+        # a later case may take more memory than there is
+        machine.write(report, args.json)
     if args.picture:
         draw(report, args.picture)
 
@@ -64,18 +65,30 @@ def parse() -> argparse.Namespace:
     add("configs", metavar="CONFIG.yaml", nargs="+", type=Path)
     add("--train", action="store_true", help="forward, backward and AdamW's step")
     add("--seconds", type=float, nargs="+", help="default: 10 60 150; batches: 10 15")
-    add("--batch", type=int, help="utterances at once (default: 1; to train: 8)")
+    add(
+        "--batch",
+        type=machine.positive,
+        help="utterances at once (default: 1; to train: 8)",
+    )
     add("--lengths", type=Path, help="utt2num_samples of a corpus, 16 kHz")
     add("--device", choices=("cpu", "cuda"), default="cpu")
     add("--dtype", choices=("float32", "bfloat16"), default="float32", help="autocast")
-    add("--threads", type=int, default=2, help="on a CPU (default: 2)")
-    add("--repeats", type=int, default=5, help="timed runs each (default: 5)")
-    add("--json", type=Path, help="file for the figures")
-    add("--picture", type=Path, help="PNG file for bars of speed and memory")
+    add("--threads", type=machine.positive, default=2, help="on a CPU (default: 2)")
+    add("--repeats", type=machine.positive, default=5, help="timed runs each (5)")
+    add("--json", type=machine.writable, help="file for the figures")
+    add("--picture", type=machine.writable, help="PNG file: bars of speed and memory")
     args = parser.parse_args()
+    if args.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: torch finds no GPU here")
+    if len({*map(name_of, args.configs)}) < len(args.configs):
+        parser.error("two configurations have one folder's and file's name: rename one")
     args.batch = args.batch or (8 if args.train else 1)
     args.seconds = args.seconds or ([10, 60, 150] if args.batch == 1 else [10, 15])
     return args
+
+
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem.removeprefix('train_asr_')}"
 
 
 def load(path: Path, train: bool, meter: Meter) -> dict:
@@ -85,7 +98,7 @@ def load(path: Path, train: bool, meter: Meter) -> dict:
     # conditioning needs a CTC, which an encoder alone does not have
     encoder.interctc_use_conditioning = False
     return {
-        "name": f"{path.parent.name}/{path.stem.removeprefix('train_asr_')}",
+        "name": name_of(path),
         "encoder": encoder.to(meter.device).train(train),
         "input_size": input_size,
         "parameters": count_parameters(encoder),
@@ -163,17 +176,25 @@ def memory_of(path: Path, ilens: torch.Tensor, meter: Meter, threads: int) -> in
     torch.set_num_threads(threads)
     given = load(path, meter.train, meter)
     xs_pad = torch.randn(len(ilens), int(ilens.max()), given["input_size"])
+    for module in given["encoder"].modules():
+        module.register_forward_hook(lambda module, *_: let_go(module))
     run = meter.step(given["encoder"], xs_pad, ilens)
     meter.time(run)  # warm
-    forget(given["encoder"])
     return meter.memory(run)
 
 
 def forget(encoder: torch.nn.Module) -> None:
-    """Lets go of the attention weights that ESPnet's layers keep, gigabytes of them."""
     for module in encoder.modules():
-        if isinstance(getattr(module, "attn", None), torch.Tensor):
-            module.attn = None
+        let_go(module)
+
+
+def let_go(module: torch.nn.Module) -> None:
+    """Frees the attention weights that ESPnet's layers keep, gigabytes of them.
+
+    They could do without: only who draws them reads them.
+    """
+    if isinstance(getattr(module, "attn", None), torch.Tensor):
+        module.attn = None
 
 
 def flops(given: dict, ilens: torch.Tensor, train: bool) -> int:

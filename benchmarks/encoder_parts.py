@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity
 PARTS = {
     "recurrence": ("espnet_srupp", "srupp_"),
     "convolution": ("conv",),
-    "attention": ("attention", "bmm", "baddbmm", "softmax"),
+    "attention": ("attention", "bmm", "softmax", "masked_fill"),
     "projections": ("mm", "linear", "gemm"),
     "norms": ("norm",),
     "copies": ("copy", "cat", "contiguous", "clone", "fill"),

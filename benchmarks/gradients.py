@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 from espnet2.train.dataset import ESPnetDataset
-from machine import describe, write
+from machine import describe, positive, writable, write
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -38,7 +38,7 @@ def main() -> None:
             print(f"  {name:24} norm {norm:8.3f}   error of bfloat16 {error:6.3f}")
         if found["scores"]:
             print("  scores of each layer:", *(f"{s:.1f}" for s in found["scores"]))
-    write(report, args.json)
+        write(report, args.json)
 
 
 def parse() -> argparse.Namespace:
@@ -47,8 +47,10 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("exp", nargs="+", type=Path, help="experiment's folder")
     parser.add_argument("--model", default="valid.acc.ave.pth", help="file in it")
-    parser.add_argument("--batches", type=int, default=8, help="number of batches (8)")
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    parser.add_argument(
+        "--batches", type=positive, default=8, help="number of batches (8)"
+    )
+    parser.add_argument("--json", type=writable, help="file to write the figures to")
     return parser.parse_args()
 
 

@@ -6,6 +6,8 @@ Recordings of 200 words whose own error rates are drawn from a beta distribution
 mean of 10 %; 300 trials for each number of recordings.
 """
 
+import argparse
+
 import numpy as np
 
 from espnet_srupp.longform.resampling import bootstrap, interval
@@ -15,6 +17,9 @@ WRONG, RIGHT = 2, 18  # of the beta distribution
 
 
 def main() -> None:
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     rng = np.random.default_rng(1)
     for recordings in (2, 3, 5, 10, 30):
         words = np.full(recordings, WORDS)

@@ -52,8 +52,8 @@ def main() -> None:
                     failed.add(model)
                 report["rows"].append(row)
                 print(LINE.format(**row, said=said(row)), flush=True)
+                machine.write(report, args.json)
             audio.unlink()
-    machine.write(report, args.json)
     if args.picture:
         draw(report, args.picture)
 
@@ -64,16 +64,20 @@ def parse() -> argparse.Namespace:
     )
     add = parser.add_argument
     add("data", metavar="DATA", type=Path)
-    add("models", metavar="MODEL=EXP", nargs="+", help="a name and an experiment")
+    add("models", metavar="MODEL=EXP", nargs="+", type=machine.named)
     add("--minutes", type=float, nargs="+", default=[1, 3, 10, 30, 60])
     add("--limit-gib", type=float, default=12, help="memory each (default: 12)")
     add("--timeout", type=float, default=1800, help="seconds each (default: 1800)")
-    add("--threads", type=int, default=2, help="default: 2")
+    add("--threads", type=machine.positive, default=2, help="default: 2")
     add("--dtype", default="float32", help="default: float32")
-    add("--json", type=Path, help="file for the figures")
-    add("--picture", type=Path, help="PNG file for time and memory over length")
+    add("--json", type=machine.writable, help="file for the figures")
+    add(
+        "--picture",
+        type=machine.writable,
+        help="PNG file for time and memory over length",
+    )
     args = parser.parse_args()
-    args.models = dict(word.split("=", 1) for word in args.models)
+    args.models = dict(args.models)
     return args
 
 

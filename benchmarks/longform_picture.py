@@ -23,10 +23,12 @@ def draw(report: dict, path: Path) -> None:
             lengths = [row["minutes"] for row in done]
             values = [row[key] / unit for row in done]
             (line,) = axes.plot(lengths, values, marker="o", label=model)
-            if len(done) < len(own) and done:
-                place = (own[-1]["minutes"], values[-1])
-                axes.plot(*place, marker="x", markersize=9, color=line.get_color())
-                axes.annotate(" failed", place, fontsize=8, va="center")
+            if len(done) < len(own):
+                # at the upper edge, as there is no value
+                place, at = (own[-1]["minutes"], 0.97), axes.get_xaxis_transform()
+                style = {"markersize": 9, "color": line.get_color(), "transform": at}
+                axes.plot(*place, marker="x", **style)
+                axes.annotate(" failed", place, xycoords=at, fontsize=8, va="center")
         axes.set_xscale("log")
         if unit == 1:
             axes.set_yscale("log")

@@ -1,5 +1,6 @@
-"""What a benchmark ran on: written beside its figures."""
+"""What a benchmark ran on, written beside its figures; and kinds of arguments."""
 
+import argparse
 import datetime
 import importlib.metadata
 import json
@@ -42,8 +43,35 @@ def command(words: Sequence[str]) -> str:
 def write(report: dict, path: Path | None) -> None:
     """Writes a report as JSON, if there is a file to write it to."""
     if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(report, indent=2) + "\n")
+
+
+def writable(word: str) -> Path:
+    """An argument that is a file to write, tried before anything is measured."""
+    path = Path(word)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a").close()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(
+            f"{word} cannot be written: {error.strerror}"
+        ) from error
+    return path
+
+
+def named(word: str) -> tuple[str, str]:
+    """An argument NAME=PATH."""
+    name, _, path = word.partition("=")
+    if not (name and path):
+        raise argparse.ArgumentTypeError(f"{word} is not NAME=PATH")
+    return name, path
+
+
+def positive(word: str) -> int:
+    """An argument that counts something."""
+    if not word.isdecimal() or int(word) == 0:
+        raise argparse.ArgumentTypeError(f"{word} is not 1 or more")
+    return int(word)
 
 
 def _git(*arguments: str) -> str:

@@ -38,6 +38,7 @@ def main() -> None:
     report = machine.describe("torch", "numba", "espnet")
     train = trainer(model.asr_model.train(), utterances)
     report["train_mib"] = follow(train, args.steps, "training steps")
+    machine.write(report, args.json)
     model.asr_model.eval()
     report["transcribe_mib"] = follow(
         lambda: model(random.choice(utterances)[0]), args.steps, "utterances"
@@ -55,8 +56,8 @@ def parse() -> argparse.Namespace:
     add("--checkpoint", default="valid.acc.ave.pth", help="default: %(default)s")
     add("--steps", type=int, default=2000, help="of each kind (default: 2000)")
     add("--beam-size", type=int, default=3, help="default: 3")
-    add("--threads", type=int, default=1, help="default: 1")
-    add("--json", type=Path, help="file for the figures")
+    add("--threads", type=machine.positive, default=1, help="default: 1")
+    add("--json", type=machine.writable, help="file for the figures")
     args = parser.parse_args()
     if args.steps < 20:
         parser.error(f"--steps {args.steps}: give 20 or more, to compare two halves")

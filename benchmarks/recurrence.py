@@ -12,7 +12,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
+from importlib.util import find_spec
 
 import machine
 import torch
@@ -43,7 +43,7 @@ def main() -> None:
         row = {"name": name} | compare(run, inputs, repeats, floats)
         report["rows"].append(row)
         print(LINE.format(**row), flush=True)
-    machine.write(report, args.json)
+        machine.write(report, args.json)
 
 
 LINE = (
@@ -59,17 +59,22 @@ def parse() -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--frames", type=int, default=400)
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--size", type=int, default=3328)
-    parser.add_argument("--repeats", type=int, help="runs; 9 on a CPU, 50 on a GPU")
-    parser.add_argument("--json", type=Path, help="file for the figures")
+    count = machine.positive
+    parser.add_argument("--frames", type=count, default=400)
+    parser.add_argument("--batch", type=count, default=16)
+    parser.add_argument("--size", type=count, default=3328)
+    parser.add_argument("--repeats", type=count, help="runs; 9 on a CPU, 50 on a GPU")
+    parser.add_argument("--json", type=machine.writable, help="file for the figures")
     cpu = parser.add_argument_group("on a CPU")
-    cpu.add_argument("--threads", type=int, default=2)
-    cpu.add_argument("--train-repeats", type=int, default=3, help="runs with gradients")
+    cpu.add_argument("--threads", type=count, default=2)
+    cpu.add_argument("--train-repeats", type=count, default=3, help="with gradients")
     gpu = parser.add_argument_group("on a GPU")
     gpu.add_argument("--sweep", action="store_true", help="time every launch geometry")
     args = parser.parse_args()
+    if args.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: torch finds no GPU here")
+    if args.device == "cpu" and find_spec("sru") is None:
+        parser.error("sru is not installed: pip install sru==3.0.0.dev6 ninja")
     args.repeats = args.repeats or (9 if args.device == "cpu" else 50)
     return args
 
@@ -104,7 +109,9 @@ def train(function: Callable, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
 def compare(run: Callable, inputs: list, repeats: int, floats: int) -> dict:
     T, B, D = inputs[1].shape
     theirs = [for_sru(inputs[0]), *inputs[1:]]
-    run(ours, inputs)  # compiled, if not cached
+    # compiled, if not cached
+    run(ours, inputs)
+    infer(sru, theirs)
     times, sru_times = [], []
     for _ in range(repeats):
         actual = timed(times, run, ours, inputs)

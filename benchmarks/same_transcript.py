@@ -34,7 +34,7 @@ def main() -> None:
         for row in compare(load(Path(exp), args), waves, args.batch):
             report["rows"].append({"model": model} | row)
             print(LINE.format(**report["rows"][-1]), flush=True)
-    machine.write(report, args.json)
+            machine.write(report, args.json)
 
 
 def parse() -> argparse.Namespace:
@@ -43,15 +43,15 @@ def parse() -> argparse.Namespace:
     )
     add = parser.add_argument
     add("data", metavar="DATA", type=Path)
-    add("models", metavar="MODEL=EXP", nargs="+", help="a name and an experiment")
+    add("models", metavar="MODEL=EXP", nargs="+", type=machine.named)
     add("--batch", type=int, nargs="+", default=[4, 16, 100], help="default: 4 16 100")
     add("--checkpoint", default="valid.acc.ave.pth", help="default: %(default)s")
     add("--beam-size", type=int, default=10, help="default: 10")
     add("--ctc-weight", type=float, default=0.3, help="default: 0.3")
-    add("--threads", type=int, default=2, help="default: 2")
-    add("--json", type=Path, help="file for the figures")
+    add("--threads", type=machine.positive, default=2, help="default: 2")
+    add("--json", type=machine.writable, help="file for the figures")
     args = parser.parse_args()
-    args.models = dict(word.split("=", 1) for word in args.models)
+    args.models = dict(args.models)
     return args
 
 

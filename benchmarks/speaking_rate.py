@@ -11,6 +11,7 @@ a second CTC with letters needs at least.
 import argparse
 from pathlib import Path
 
+import machine
 import numpy as np
 import soundfile
 
@@ -40,10 +41,12 @@ def parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", metavar="DATA", type=Path)
-    parser.add_argument("results", metavar="NAME=TEXT", nargs="+")
-    parser.add_argument("--groups", type=int, default=4, help="default: 4")
+    parser.add_argument("results", metavar="NAME=TEXT", nargs="+", type=machine.named)
+    parser.add_argument(
+        "--groups", type=machine.positive, default=4, help="at most (default: 4)"
+    )
     args = parser.parse_args()
-    args.results = dict(word.split("=", 1) for word in args.results)
+    args.results = dict(args.results)
     return args
 
 
@@ -60,7 +63,8 @@ def rate(data: DataDir, key: str) -> float:
 def split(rates: dict[str, float], groups: int) -> list[list[str]]:
     """Utterances from slow to fast in groups whose sizes differ by one at most."""
     order = sorted(rates, key=rates.__getitem__)
-    return [list(map(str, group)) for group in np.array_split(order, groups)]
+    parts = np.array_split(order, min(groups, len(order)))
+    return [list(map(str, part)) for part in parts]
 
 
 def error_rate(pairs: dict[str, tuple[str, str]], group: list[str]) -> float:

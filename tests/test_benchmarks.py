@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -104,3 +105,51 @@ def test_nan_is_a_difference():
     assert difference([ones, ones], [ones, ones], 1e-4) == 0
     with pytest.raises(SystemExit, match="no time is reported"):
         difference([ones, nan], [ones, ones], 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "message"),
+    [
+        ("recurrence", "--frames 0", "argument --frames: 0 is not 1 or more"),
+        (
+            "encoder",
+            "a.yaml --json {file}/x.json",
+            "x.json cannot be written",
+        ),
+        ("encoder", "a/b/x.yaml c/b/x.yaml", "two configurations have one folder's"),
+        ("longform", "data exp", "argument MODEL=EXP: exp is not NAME=PATH"),
+    ],
+)
+def test_a_wrong_argument_is_one_sentence(
+    script, words, message, tmp_path, monkeypatch, capsys
+):
+    file = tmp_path / "file"
+    file.touch()
+    words = words.format(file=file).split()
+    monkeypatch.setattr(sys, "argv", [f"{script}.py", *words])
+    with pytest.raises(SystemExit) as error:
+        import_module(script).parse()
+    assert error.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_only_attention_weights_that_are_kept_are_let_go():
+    from encoder import forget
+
+    layer = torch.nn.Module()
+    layer.attn, layer.other = torch.nn.Linear(1, 1), torch.nn.Module()
+    layer.other.attn = torch.ones(1)
+    forget(layer)
+    assert layer.other.attn is None
+    assert isinstance(layer.attn, torch.nn.Linear)
+
+
+def test_a_model_that_fails_at_once_is_in_the_picture(tmp_path):
+    from longform_picture import draw
+
+    done = {"computing_seconds": 1.0, "peak_bytes": 2**30}
+    report = {"threads": 2, "processor": "x", "rows": []}
+    for model, found in (("a", done), ("b", {"failed": "killed"})):
+        report["rows"].append({"model": model, "minutes": 1.0} | found)
+    draw(report, tmp_path / "x.png")
+    assert (tmp_path / "x.png").stat().st_size > 10_000
