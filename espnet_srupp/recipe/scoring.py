@@ -45,9 +45,9 @@ def kinds(names: Layout) -> list[str]:
 
 
 def unit(options: Options, names: Layout) -> str:
-    """What to show of the scores: "cer" where tokens are characters and words are not.
+    """What to show of the scores: "cer" of characters without blanks, as in Chinese.
 
-    In a text without blanks, as in Chinese, "wer" is the error rate of sentences.
+    Elsewhere "wer", which there is the error rate of sentences.
     """
     if options.token_type != "char":
         return "wer"
