@@ -70,17 +70,34 @@ def test_file_names_versions_model_and_training(exp):
 def decoded(exp):
     """A decoded set with the records of stages 12 and 13."""
     decoded = exp / "beam10" / "test"
-    model, audio, reference = exp / "valid.acc.ave.pth", exp / "hash", exp / "ref"
+    record_of(exp, decoded, exp / "ref")
+    return decoded
+
+
+def record_of(exp, decoded, reference):
+    model, audio, config = (
+        exp / name for name in ("valid.acc.ave.pth", "hash", "config.yaml")
+    )
+    reference.parent.mkdir(parents=True, exist_ok=True)
     for path in (model, audio, reference, decoded / "text"):
-        path.write_text(path.name)
+        path.write_text(str(path))
+    config.write_text("encoder: srupp\n")
     for output, inputs in {
-        "text": [audio, model],
+        "text": [audio, model, config],
         "score_wer": [reference, decoded / "text"],
     }.items():
         digests = {str(path): stage.digest(path) for path in inputs}
         record = {"options": {}, "inputs": digests}
         stage.write(stage.marker(decoded / output), record)
-    return decoded
+
+
+def test_a_reference_in_a_folder_of_the_same_name_is_told_from_results(exp, tmp_path):
+    # as dump/raw/org/dev/text and exp/asr_x/beam10/org/dev/text
+    record_of(exp, exp / "beam10" / "org" / "dev", tmp_path / "raw/org/dev/text")
+    (tmp_path / "raw/org/dev/text").write_text("dev and more text")
+    assert "beam10/org/dev" not in results.block(exp, "wer")
+    record_of(exp, exp / "beam10" / "org" / "dev", tmp_path / "raw/org/dev/text")
+    assert "beam10/org/dev" in results.block(exp, "wer")
 
 
 @pytest.mark.parametrize("name", ["valid.acc.ave.pth", "hash", "ref"])

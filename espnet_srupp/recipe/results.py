@@ -57,22 +57,20 @@ def is_current(exp: Path, decoded: Path) -> bool:
     inputs = [*(made["inputs"].items() if made else ()), *scored["inputs"].items()]
     return (decoded / RESULTS[0]).is_file() and all(
         digest(path, path.stat().st_mtime_ns) == content
-        for path, content in located(exp, decoded, inputs)
+        for path, content in located(exp, inputs)
         if path.is_file()
     )
 
 
-def located(exp: Path, decoded: Path, inputs: list) -> list[tuple[Path, str]]:
+def located(exp: Path, inputs: list) -> list[tuple[Path, str]]:
     """Inputs where they are now: the experiment may have had another name."""
     found = [(Path(path), content) for path, content in inputs]
-    was = next((p.parent for p, _ in found if p.suffix == ".pth"), exp)
-    hypotheses = decoded / RESULTS[0]
+    # the first configuration is the model's own, and a language model's comes later
+    was = next((p.parent for p, _ in found if p.name == "config.yaml"), exp)
 
     def here(path: Path) -> Path:
-        if path.parts[-3:] == hypotheses.parts[-3:]:
-            return hypotheses
-        own = exp / path.name
-        return own if path.parent == was and own.is_file() else path
+        own = exp / path.relative_to(was) if was in path.parents else path
+        return own if own.is_file() else path
 
     return [(here(path), content) for path, content in found]
 
