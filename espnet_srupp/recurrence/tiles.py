@@ -19,11 +19,13 @@ from .operator import STATE
 
 # rows of a tile's U: enough for a matrix product to reach its speed
 ROWS = 512
+# beyond so many rows it pays; in bfloat16 beyond a tile, as smaller products are slow
+FEW = 64
 DTYPES = (torch.bfloat16, torch.float32, torch.float64)
 
 
 def serves(x: Tensor, parameters: Iterable[Tensor] = ()) -> bool:
-    """Whether `project` is for frames (T, B, D), being more than one tile.
+    """Whether `project` is for frames (T, B, D), being enough of them.
 
     Not with a tangent of forward-mode AD, of x or of the layer's `parameters`.
     """
@@ -40,7 +42,7 @@ def serves(x: Tensor, parameters: Iterable[Tensor] = ()) -> bool:
         return False
     mixed = torch.is_autocast_enabled("cpu")
     dtype = torch.get_autocast_dtype("cpu") if mixed else x.dtype
-    return dtype in DTYPES and T * B > ROWS
+    return dtype in DTYPES and T * B > (ROWS if dtype == torch.bfloat16 else FEW)
 
 
 def project(
