@@ -178,6 +178,15 @@ def test_an_experiment_whose_bpe_model_was_moved_is_named(tmp_path):
     decoding.check_models(given, layout(given))
 
 
+def test_tokens_are_those_of_the_model_whatever_the_command_says(tmp_path):
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    names = layout(Options(**sets, asr_exp=str(tmp_path), nbpe=30))
+    assert decoding.bpemodel(names) == names.bpemodel
+    for written, path in (("x/bpe.model", Path("x/bpe.model")), ("null", None)):
+        (tmp_path / "config.yaml").write_text(f"bpemodel: {written}\n")
+        assert decoding.bpemodel(names) == path
+
+
 def test_a_bpe_model_of_another_training_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made = []

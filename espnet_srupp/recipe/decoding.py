@@ -95,6 +95,15 @@ def check_models(options: Options, names: Layout) -> None:
         )
 
 
+def bpemodel(names: Layout) -> Path | None:
+    """The BPE model of a training, or of the command line before there is one."""
+    trained = trained_with(names.exp / "config.yaml")
+    if not trained:
+        return names.bpemodel
+    path = trained.get("bpemodel")
+    return Path(str(path)) if path else None
+
+
 def statistics(path: Path) -> Path | None:
     """The statistics that a configuration says its model was trained with."""
     stats = trained_with(path).get("normalize_conf.stats_file")

@@ -1,6 +1,7 @@
 """Stages 10 to 14: from formatted data to a model, its results and a file of it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -90,6 +91,8 @@ def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
 
 def score_sets(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 13: error rates, pictures and RESULTS.md."""
+    # of the model, whatever the command line says now
+    names = replace(names, bpemodel=decoding.bpemodel(names))
     for name, source in names.tests.items():
         target = names.decoding / name
         yield Step(
