@@ -1,5 +1,7 @@
 """The SRU++ encoder of Pan et al. (2021), arXiv 2110.05571, as an ESPnet encoder."""
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -7,6 +9,7 @@ from typeguard import typechecked
 
 from espnet_srupp.compat import AbsEncoder, TooShortUttError
 from espnet_srupp.layer import SRUppLayer
+from espnet_srupp.pooling import on_means, stacks
 from espnet_srupp.subsampling import input_module, output_length, shortest_input
 
 
@@ -44,6 +47,8 @@ class SRUppEncoder(AbsEncoder):
         interctc_layer_idx: layers (from 1) whose outputs are returned as well.
         interctc_use_conditioning: adds what the CTC makes of those to what follows.
         layer_drop_rate: probability that a training batch passes a layer by.
+        layer_pooling: by layer, the frames whose mean it takes as one, so that it has
+            fewer (`pooling.on_means`); empty: 1 for all of them.
         gradient_checkpointing: training keeps the layers' inputs alone and computes
             each layer again for its gradients: less memory, more time, same numbers.
 
@@ -78,6 +83,7 @@ class SRUppEncoder(AbsEncoder):
         interctc_layer_idx: list[int] = [],  # noqa: B006
         interctc_use_conditioning: bool = False,
         layer_drop_rate: float = 0.0,
+        layer_pooling: list[int] = [],  # noqa: B006
         gradient_checkpointing: bool = False,
     ):
         super().__init__()
@@ -104,6 +110,12 @@ class SRUppEncoder(AbsEncoder):
         )
         self.input_layer = input_layer
         self.layer_drop_rate = layer_drop_rate
+        self.layer_pooling = list(layer_pooling) or [1] * num_blocks
+        if len(self.layer_pooling) != num_blocks or min(self.layer_pooling) < 1:
+            raise ValueError(
+                f"layer_pooling is {layer_pooling}: give a number from 1 on for each "
+                f"of the {num_blocks} layers"
+            )
         self.gradient_checkpointing = gradient_checkpointing
         self.interctc_layer_idx = list(interctc_layer_idx)
         # without such a layer its weights would never get a gradient
@@ -199,15 +211,18 @@ class SRUppEncoder(AbsEncoder):
         xs, olens = self.embed_frames(xs_pad, ilens.to(xs_pad.device, torch.int64))
         xs = self.input_norm(self.input(xs.transpose(0, 1)))  # (T', B, d)
 
-        outs = []
-        for i, layer in enumerate(self.encoders, start=1):
-            xs = self.drop_layer(xs, self.run_layer(layer, xs, olens))
-            if i in self.interctc_layer_idx:
+        outs, ends = [], self.interctc_layer_idx
+        if return_all_hs and not ends:
+            ends = range(1, len(self.encoders) + 1)
+        for first, last, pooling in stacks(self.layer_pooling, ends):
+            layers = partial(self.run_layers, self.encoders[first:last])
+            xs = on_means(layers, xs, olens, pooling)
+            if last in self.interctc_layer_idx:
                 out = self.project(xs, olens)
-                outs.append((i, out))
+                outs.append((last, out))
                 if self.interctc_use_conditioning:
                     xs = xs + self.condition(ctc.softmax(out))
-            elif return_all_hs and not self.interctc_layer_idx:
+            elif last in ends:
                 outs.append(self.project(xs, olens))
 
         xs = self.project(xs, olens)
@@ -239,10 +254,14 @@ class SRUppEncoder(AbsEncoder):
         )
         return self.embed(xs_pad), output_length(ilens, self.input_layer)
 
-    def run_layer(self, layer: SRUppLayer, xs: Tensor, olens: Tensor) -> Tensor:
-        if self.gradient_checkpointing and self.training:
-            return checkpoint(layer, xs, olens, use_reentrant=False)
-        return layer(xs, olens)
+    def run_layers(self, layers: nn.ModuleList, xs: Tensor, olens: Tensor) -> Tensor:
+        for layer in layers:
+            if self.gradient_checkpointing and self.training:
+                hs = checkpoint(layer, xs, olens, use_reentrant=False)
+            else:
+                hs = layer(xs, olens)
+            xs = self.drop_layer(xs, hs)
+        return xs
 
     def drop_layer(self, x: Tensor, h: Tensor) -> Tensor:
         """Takes x in the place of the layer's h in some training batches.

@@ -26,6 +26,7 @@ CASES = {
         (0, 0),
     ),
     "layers computed again": ({"gradient_checkpointing": True}, (0, 0)),
+    "layers on fewer frames": ({"layer_pooling": [1, 2, 2, 1]}, (0, 0)),
     "layers dropped": ({"layer_drop_rate": 0.5}, (0, 0)),
     "other layers dropped in each": ({"layer_drop_rate": 0.5}, (0, 1)),
 }

@@ -75,6 +75,8 @@ def test_interctc_of_a_layer_that_has_no_successor_is_refused(interctc_layer_idx
         ({"attention_heads": -2}, "attention_heads is -2: give 1 or more"),
         ({"attention_dropout_rate": 2}, "attention_dropout_rate is 2.*: give a number"),
         ({"layer_drop_rate": -0.5}, "layer_drop_rate is -0.5: give a number from 0 to"),
+        ({"layer_pooling": [1, 2]}, r"layer_pooling is \[1, 2\]: give .* the 3 layers"),
+        ({"layer_pooling": [1, 0, 1]}, "give a number from 1 on for each"),
         ({"attention_heads": 3}, "not a multiple of attention_heads 3"),
         ({"hidden_size": 7}, "hidden_size 7 is odd"),
     ],

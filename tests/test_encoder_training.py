@@ -136,8 +136,9 @@ def test_same_seed_same_training_step():
 @pytest.mark.parametrize("gradient_checkpointing", [False, True])
 def test_compiles_without_a_graph_break(gradient_checkpointing):
     encoder, _ = build(
-        num_blocks=2,
+        num_blocks=3,
         attention_interval=2,
+        layer_pooling=[1, 2, 2],
         dropout_rate=0.0,
         gradient_checkpointing=gradient_checkpointing,
     )

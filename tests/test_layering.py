@@ -13,6 +13,7 @@ LAYERS = {
     "children": 0,
     "recurrence": 1,
     "attention": 2,
+    "pooling": 2,
     "subsampling": 2,
     "layer": 3,
     "encoder": 4,

@@ -90,6 +90,7 @@ def cases(draw):
         *(FEATURES, 8, 16, 8, 3, *shape, 8),
         input_layer=input_layer,
         query_norm=query_norm,
+        layer_pooling=draw(st.sampled_from([[], [1, 2, 3]])),
     ).eval()
     made.load_state_dict(encoder(input_layer, *shape, query_norm).state_dict())
     extreme = st.sampled_from([None, 0.0, 1.0, -1.0, 1e4, -1e4, 6e4, -6e4, 1e-7])

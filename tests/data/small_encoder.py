@@ -19,6 +19,7 @@ VARIANTS = pytest.mark.parametrize(
         pytest.param({"attention_dropout_rate": 0.3}, id="attention-dropout"),
         pytest.param({"layer_drop_rate": 0.9}, id="layer-drop"),
         pytest.param({"gradient_checkpointing": True}, id="checkpointing"),
+        pytest.param({"layer_pooling": [1, 2, 2]}, id="pooling"),
         pytest.param({"output_size": None}, id="no-output"),
         pytest.param({"interctc_layer_idx": [1, 2]}, id="interctc"),
         pytest.param(

@@ -1,0 +1,56 @@
+"""Layers that run on fewer frames than they take and return: `layer_pooling`."""
+
+from collections.abc import Callable, Container
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def on_means(
+    layers: Callable[[Tensor, Tensor], Tensor], x: Tensor, lengths: Tensor, pooling: int
+) -> Tensor:
+    """Adds to each frame what the layers change in the mean of its neighbours.
+
+        y = mean of `pooling` frames x        x + layers(y) - y for each of them
+
+    So what differs within a mean passes by, as through the highway of a layer whose
+    reset gates are closed, and layers on fewer frames cost less: as in the stacks of
+    Squeezeformer (arXiv 2206.00888) and Zipformer (arXiv 2310.11230).
+
+    Args:
+        layers: maps (T', B, D) and their lengths (B,) to (T', B, D).
+        x: (T, B, D); what is padded is not read.
+        lengths: (B,), real frames. The last mean of an utterance may be of fewer.
+        pooling: frames of a mean, 1 or more.
+
+    Returns:
+        (T, B, D), for `pooling` above 1 zero at padded frames.
+    """
+    if pooling == 1:
+        return layers(x, lengths)
+    T, B, D = x.shape
+    padded = torch.arange(T, device=x.device)[:, None] >= lengths  # (T, B)
+    x = x.masked_fill(padded[..., None], 0)
+    x = F.pad(x, (0, 0, 0, 0, 0, -T % pooling)).view(-1, pooling, B, D)
+    first = torch.arange(0, T, pooling, device=x.device)[:, None]  # (T', 1)
+    y = x.sum(1) / (lengths - first).clamp(1, pooling)[..., None]
+    change = layers(y, (lengths + pooling - 1) // pooling) - y  # (T', B, D)
+    x = (x + change[:, None]).flatten(0, 1)[:T]
+    return x.masked_fill(padded[..., None], 0)
+
+
+def stacks(pooling: list[int], ends: Container[int]) -> list[tuple[int, int, int]]:
+    """Layers in a row that can run on the same frames.
+
+    Args:
+        pooling: of each layer.
+        ends: layers, from 1, whose output is wanted, so that a stack ends there.
+
+    Returns:
+        (first, last, pooling): the layers [first, last), from 0.
+    """
+    layers = range(len(pooling))
+    starts = [i for i in layers if i in ends or pooling[i - 1 : i] != [pooling[i]]]
+    return [(i, j, pooling[i]) for i, j in pairwise([*starts, len(pooling)])]
