@@ -7,6 +7,9 @@ usage: python3 -m espnet_srupp.run -m MODULE [ARGUMENT ...]
 
 The module or script is imported and its main() called, as every program of ESPnet has
 one. In ESPnet's recipes: ./run.sh --python "python3 -m espnet_srupp.run"
+
+With ESPNET_SRUPP_DETERMINISTIC=1 in the environment a training on a GPU gives the same
+bits in every run, more slowly. On a CPU it always does.
 """
 
 # This must be an ordinary module, neither a __main__.py nor a wrapper around runpy:
@@ -33,6 +36,7 @@ try:
     import espnet_srupp.register  # noqa: F401
     from espnet_srupp.checkpoint import save_whole
     from espnet_srupp.compat import exists
+    from espnet_srupp.determinism import repeat_bits
     from espnet_srupp.precision import mix_on_cpu
 except ImportError as error:
     if error.name != "espnet":
@@ -44,6 +48,7 @@ STARTED = "ESPNET_SRUPP_STARTED"
 
 # here and not in main(), as spawned processes import this module only
 save_whole()
+repeat_bits()
 
 
 def load(name: str, arguments: list[str]) -> ModuleType:

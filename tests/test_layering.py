@@ -19,6 +19,7 @@ LAYERS = {
     "encoder": 4,
     "register": 5,
     "checkpoint": 5,
+    "determinism": 5,
     "precision": 5,
     "inference": 6,
     "run": 6,
