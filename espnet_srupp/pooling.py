@@ -26,19 +26,18 @@ def on_means(
         pooling: frames of a mean, 1 or more.
 
     Returns:
-        (T, B, D), for `pooling` above 1 zero at padded frames.
+        (T, B, D), at padded frames anything.
     """
     if pooling == 1:
         return layers(x, lengths)
     T, B, D = x.shape
-    padded = torch.arange(T, device=x.device)[:, None] >= lengths  # (T, B)
-    x = x.masked_fill(padded[..., None], 0)
-    x = F.pad(x, (0, 0, 0, 0, 0, -T % pooling)).view(-1, pooling, B, D)
+    x = F.pad(x, (0, 0, 0, 0, 0, -T % pooling))  # a copy in any case
+    padded = torch.arange(len(x), device=x.device)[:, None] >= lengths
+    x = x.masked_fill_(padded[..., None], 0).view(-1, pooling, B, D)
     first = torch.arange(0, T, pooling, device=x.device)[:, None]  # (T', 1)
     y = x.sum(1) / (lengths - first).clamp(1, pooling)[..., None]
     change = layers(y, (lengths + pooling - 1) // pooling) - y  # (T', B, D)
-    x = (x + change[:, None]).flatten(0, 1)[:T]
-    return x.masked_fill(padded[..., None], 0)
+    return (x + change[:, None]).flatten(0, 1)[:T]
 
 
 def stacks(pooling: list[int], ends: Container[int]) -> list[tuple[int, int, int]]:
