@@ -18,7 +18,10 @@ from pathlib import Path
 def describe(*packages: str) -> dict[str, str]:
     """Command, date, commit, processor and versions of Python and `packages`."""
     commit = _git("rev-parse", "--short", "HEAD")
-    changed = " with changes" if _git("status", "--porcelain", "-uno") else ""
+    # written by a run before, results change nothing of what the next one measures
+    others = ":/", ":(top,exclude)benchmarks/results"
+    status = _git("status", "--porcelain", "-uno", "--", *others)
+    changed = " with changes" if status else ""
     return {
         "command": command(sys.argv),
         "date": datetime.date.today().isoformat(),

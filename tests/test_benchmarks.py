@@ -67,6 +67,24 @@ def test_without_git_the_commit_is_unknown(monkeypatch):
     assert machine.describe("torch")["commit"] == "unknown"
 
 
+def test_results_are_no_changes_of_what_is_measured(tmp_path, monkeypatch):
+    import machine
+
+    measured, result = tmp_path / "a.py", tmp_path / "benchmarks" / "results" / "a.json"
+    result.parent.mkdir(parents=True)
+    monkeypatch.setattr(machine, "__file__", str(result.parents[1] / "machine.py"))
+    author = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for path in (measured, result):
+        path.touch()
+    for words in (["init", "-q"], ["add", "."], [*author, "commit", "-qm", "a"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    changed = []
+    for path in (result, measured):
+        path.write_text("changed")
+        changed.append("with changes" in machine.describe("torch")["commit"])
+    assert changed == [False, True]
+
+
 def test_no_script_takes_the_name_of_a_module_that_others_import():
     # a script's own folder comes before the installed packages
     names = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
