@@ -41,7 +41,7 @@ def on_means(
 
 
 def stacks(pooling: list[int], ends: Container[int]) -> list[tuple[int, int, int]]:
-    """Layers in a row that can run on the same frames.
+    """Layers in a row that run on the same means; one on all frames is by itself.
 
     Args:
         pooling: of each layer.
@@ -50,6 +50,6 @@ def stacks(pooling: list[int], ends: Container[int]) -> list[tuple[int, int, int
     Returns:
         (first, last, pooling): the layers [first, last), from 0.
     """
-    layers = range(len(pooling))
-    starts = [i for i in layers if i in ends or pooling[i - 1 : i] != [pooling[i]]]
+    joined = (k > 1 and pooling[i - 1 : i] == [k] for i, k in enumerate(pooling))
+    starts = [i for i, join in enumerate(joined) if i in ends or not join]
     return [(i, j, pooling[i]) for i, j in pairwise([*starts, len(pooling)])]
