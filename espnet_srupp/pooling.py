@@ -31,13 +31,18 @@ def on_means(
     if pooling == 1:
         return layers(x, lengths)
     T, B, D = x.shape
-    x = F.pad(x, (0, 0, 0, 0, 0, -T % pooling))  # a copy in any case
-    padded = torch.arange(len(x), device=x.device)[:, None] >= lengths
-    x = x.masked_fill_(padded[..., None], 0).view(-1, pooling, B, D)
-    first = torch.arange(0, T, pooling, device=x.device)[:, None]  # (T', 1)
-    y = x.sum(1) / (lengths - first).clamp(1, pooling)[..., None]
+    # shapes from T by sums and products alone, which torch.export can follow
+    means = (T + pooling - 1) // pooling
+    first = torch.arange(means, device=x.device)[:, None] * pooling  # (T', 1)
+    frames = first + torch.arange(pooling, device=x.device)  # (T', pooling)
+    y = F.pad(x, (0, 0, 0, 0, 0, means * pooling - T))  # a copy in any case
+    padded = (frames[..., None] >= lengths)[..., None]  # (T', pooling, B, 1)
+    y = y.view(means, pooling, B, D).masked_fill_(padded, 0)
+    # a sum may be more than float16 holds
+    y = y.sum(1, dtype=torch.promote_types(x.dtype, torch.float32))
+    y = (y / (lengths - first).clamp(1, pooling)[..., None]).to(x.dtype)
     change = layers(y, (lengths + pooling - 1) // pooling) - y  # (T', B, D)
-    return (x + change[:, None]).flatten(0, 1)[:T]
+    return change[torch.arange(T, device=x.device) // pooling].add_(x)
 
 
 def stacks(pooling: list[int], ends: Container[int]) -> list[tuple[int, int, int]]:

@@ -30,6 +30,18 @@ def test_each_frame_gets_what_changes_in_the_mean_of_its_neighbours(pooling):
             torch.testing.assert_close(found[t, row], expected)
 
 
+def test_a_sum_of_frames_may_be_more_than_float16_holds():
+    x = torch.full((T, B, D), 3e4, dtype=torch.float16)
+    found = on_means(lambda y, lengths: y, x, LENGTHS, 4)
+    real = torch.arange(T)[:, None] < LENGTHS
+    assert found.dtype == torch.float16 and (found[real] == 3e4).all()
+
+
+def test_no_utterance_is_no_frame():
+    x = torch.randn(T, 0, D)
+    assert on_means(cumulative, x, LENGTHS[:0], 2).shape == (T, 0, D)
+
+
 def test_one_frame_is_its_own_mean():
     x = torch.randn(T, B, D)
     found = on_means(cumulative, x, LENGTHS, 1)
