@@ -2,7 +2,8 @@
 
 ESPnet's `cudnn_deterministic` is about convolutions. The backward passes of attention
 and of CTC add in an order that changes from run to run; torch has another way for the
-first and none for the second, which is computed on the CPU here.
+first and none for the second, which is computed on the CPU here. Not with ESPnet's
+`ctc_type: builtin2`, which looks for the gradient where CTC leaves it on a GPU.
 """
 
 import os
@@ -24,10 +25,19 @@ def repeat_bits() -> None:
     # cuBLAS reads it as it starts
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
+    # else new memory is written twice, for programs that read it before they write
+    torch.utils.deterministic.fill_uninitialized_memory = False
     nn.CTCLoss.forward = on_cpu
 
 
-def on_cpu(self: nn.CTCLoss, log_probs: Tensor, *others: Tensor) -> Tensor:
+def on_cpu(self: nn.CTCLoss, log_probs: Tensor, *others: object, **named: object):
     """`nn.CTCLoss.forward` on the CPU, its loss on the device of `log_probs`."""
-    loss = ctc_loss(self, log_probs.cpu(), *(other.cpu() for other in others))
-    return loss.to(log_probs.device)
+    if log_probs.is_cpu:
+        return ctc_loss(self, log_probs, *others, **named)
+    others = map(to_cpu, others)
+    named = {name: to_cpu(other) for name, other in named.items()}
+    return ctc_loss(self, log_probs.cpu(), *others, **named).to(log_probs.device)
+
+
+def to_cpu(other: object) -> object:
+    return other.cpu() if isinstance(other, Tensor) else other

@@ -1,5 +1,7 @@
 """Makes `encoder: srupp` known to ESPnet: `import espnet_srupp.register` does it all.
 
+It also has the process repeat its bits on a GPU if the environment asks (determinism).
+
 ESPnet lists the encoders of each task in a `ClassChoices` of the task's module. As
 importing every task takes seconds, a task imported before gets the entry at once and
 any other when it is imported.
@@ -12,6 +14,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
 from espnet_srupp.compat import ASR_TASK, AbsEncoder, ClassChoices
+from espnet_srupp.determinism import repeat_bits
 from espnet_srupp.encoder import SRUppEncoder
 
 # beats, hubert, lid and spk are not among them: they call their AbsEncoders differently
@@ -66,3 +69,4 @@ class RegisterOnImport(MetaPathFinder):
 for name in TASKS & sys.modules.keys():
     register(sys.modules[name])
 sys.meta_path.insert(0, RegisterOnImport())
+repeat_bits()

@@ -36,7 +36,6 @@ try:
     import espnet_srupp.register  # noqa: F401
     from espnet_srupp.checkpoint import save_whole
     from espnet_srupp.compat import exists
-    from espnet_srupp.determinism import repeat_bits
     from espnet_srupp.precision import mix_on_cpu
 except ImportError as error:
     if error.name != "espnet":
@@ -48,7 +47,6 @@ STARTED = "ESPNET_SRUPP_STARTED"
 
 # here and not in main(), as spawned processes import this module only
 save_whole()
-repeat_bits()
 
 
 def load(name: str, arguments: list[str]) -> ModuleType:

@@ -28,6 +28,7 @@ def asked(monkeypatch):
     monkeypatch.setenv(determinism.ASKED, "1")
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     monkeypatch.setattr(torch.nn.CTCLoss, "forward", torch.nn.CTCLoss.forward)
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
     determinism.repeat_bits()
     yield
     torch.use_deterministic_algorithms(False)
@@ -38,9 +39,11 @@ def train(folder, exp, device, amp):
     command += [*words(folder, exp), *LONG, "--max_epoch", "2", "--use_amp", amp]
     command += ["--ngpu", str(int(device == "cuda"))]
     environment = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "2"}
+    if device == "cuda":
+        environment[determinism.ASKED] = "1"
     done = subprocess.run(
         command,
-        env=os.environ | environment | {determinism.ASKED: "1"},
+        env=os.environ | environment,
         capture_output=True,
         text=True,
     )
@@ -68,8 +71,10 @@ def test_ctc_is_computed_on_the_cpu(asked, monkeypatch):
     with FakeTensorMode():
         log_probs = torch.empty(9, 2, 5, device="cuda", requires_grad=True)
         targets = torch.empty(2, 3, dtype=torch.int64, device="cuda")
-        lengths = torch.empty(2, dtype=torch.int64)
-        loss = torch.nn.CTCLoss(reduction="none")(log_probs, targets, lengths, lengths)
+        lengths = torch.empty(2, dtype=torch.int64, device="cuda")
+        loss = torch.nn.CTCLoss(reduction="none")(
+            log_probs, targets, lengths, target_lengths=lengths
+        )
     assert devices == ["cpu"] * 4
     assert loss.device.type == "cuda" and loss.requires_grad
 
@@ -88,9 +93,27 @@ def test_loss_and_gradient_of_ctc_stay_the_same(asked):
     torch.testing.assert_close(*results, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("lengths", [list, tuple, torch.tensor])
+def test_ctc_takes_what_torchs_takes(asked, lengths):
+    # fewer frames than tokens, for which torch has a loss of zero if it is told so
+    ctc = torch.nn.CTCLoss(reduction="sum", zero_infinity=True)
+    log_probs, targets = torch.randn(2, 1, 5).log_softmax(2), torch.tensor([[1, 2, 3]])
+    given = {"input_lengths": lengths([2]), "target_lengths": lengths([3])}
+    found = ctc(log_probs, targets, **given)
+    assert found.item() == 0
+
+
 def test_it_is_on_where_it_is_asked_for(asked):
     assert torch.are_deterministic_algorithms_enabled()
+    assert not torch.is_deterministic_algorithms_warn_only_enabled()
+    assert not torch.utils.deterministic.fill_uninitialized_memory
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+
+
+def test_a_workspace_that_is_chosen_stays(asked, monkeypatch):
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
+    determinism.repeat_bits()
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"
 
 
 @pytest.mark.parametrize("value", [None, "", "0"])
