@@ -59,7 +59,7 @@ def build_encoder(config: dict) -> tuple[nn.Module, int]:
         raise ValueError("it has no frontend: give input_size, its values per frame")
     input_size = input_size or build("frontend").output_size()
     if config.get("preencoder"):
-        preencoder = build("preencoder", input_size=input_size)
+        preencoder = build("preencoder")
         input_size = preencoder.output_size()
     return build("encoder", input_size=input_size), input_size
 

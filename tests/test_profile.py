@@ -197,3 +197,20 @@ def test_nothing_is_kept_for_a_backward_pass():
         kept.clear()
         assert profile(encoder, input_size, 100)[0].flops > 0
     assert not kept
+
+
+def test_features_of_a_preencoder_are_those_of_the_encoder():
+    conf = {"input_size": 80, "output_size": 20}
+    encoder, input_size = build_encoder(
+        {"preencoder": "linear", "preencoder_conf": conf}
+        | {"encoder": "srupp", "encoder_conf": SIZES}
+    )
+    assert input_size == 20
+    assert profile(encoder, input_size, 50)[0].parameters > 0
+
+
+def test_a_part_counts_what_has_its_name_alone():
+    encoder, input_size = build_encoder({"encoder": "srupp", "encoder_conf": SIZES})
+    (part,) = (p for p in profile(encoder, input_size, 50) if p.name == "input")
+    # and not input_norm
+    assert part.parameters == module.count_parameters(encoder.input)
