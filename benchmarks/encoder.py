@@ -35,7 +35,9 @@ LINE = (
 
 def main() -> None:
     args = parse()
-    torch.set_num_threads(args.threads)
+    if args.device == "cpu":
+        # beside a GPU all of them count operations
+        torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     meter = Meter(args.device, getattr(torch, args.dtype), args.train)
     encoders = {path: load(path, args.train, meter) for path in args.configs}

@@ -178,6 +178,8 @@ def fused(q: Tensor, dropout_rate: float) -> bool:
 
 def attend_tile(q, k, v, keys, dropout_rate) -> Tensor:
     """Attends from a tile of queries; the backward pass computes its scores again."""
+    if not torch.is_grad_enabled():
+        return attend_plainly(q, k, v, keys, dropout_rate)
     return checkpoint(
         attend_plainly,
         *(q, k, v, keys, dropout_rate),

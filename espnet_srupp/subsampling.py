@@ -10,7 +10,7 @@ from torch import Tensor, nn
 # 2 ** 31 elements, and memory is short long before; on a CPU so few that the C library
 # keeps their memory, where new pages (from 32 MiB on with glibc's) cost as much as the
 # convolution
-TILE, TILE_CPU = 2**27, 2**24
+TILE, TILE_CPU = 2**29, 2**24
 # (kernel, stride) of each convolution, the same in time and frequency, as in ESPnet
 CONVOLUTIONS = {
     "conv2d1": ((3, 1), (3, 1)),

@@ -283,3 +283,27 @@ def test_an_alpha_beyond_float16_leaves_the_norm_its_signs():
     expected = module(x)
     found = module.half()(x.half()).float()
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-2)
+
+
+def test_padding_loses_against_any_score():
+    k, v = (torch.tensor(y).view(1, 1, 2, 1) for y in ([1e3, 0.0], [1.0, 5.0]))
+    keys = torch.tensor([True, False])
+    out = attention.attend_plainly(-k[:, :, :1], k, v, keys, 0.0)
+    assert out.item() == 1
+
+
+def test_initialisation_restores_alpha_and_the_norms():
+    module = SRUppAttention(8, 4)
+    parts = {n: p for n, p in module.named_parameters() if p.dim() == 1}
+    before = {n: p.detach().clone() for n, p in parts.items()}
+    for p in parts.values():
+        p.data.fill_(0.3)
+    module.espnet_initialization_fn()
+    torch.testing.assert_close(parts, before, rtol=0, atol=0)
+
+
+def test_sdpa_drops_weights_too(use):
+    use("sdpa")
+    inputs = qkv(1, 1, 20, 4)
+    once, again = (attend(*inputs, None, 0.5) for _ in range(2))
+    assert (once != again).any()

@@ -95,3 +95,11 @@ def test_another_gpus_torch_is_named(monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", None)
     with pytest.raises(ImportError, match="this PyTorch is not built for CUDA"):
         cuda._cupy()
+
+
+def test_no_row_is_no_launch(monkeypatch):
+    monkeypatch.setattr(cuda, "_card", lambda device: CARD)
+    monkeypatch.setattr(cuda, "_start", lambda *_: 1 / 0)
+    u, x, v, b, _ = (t.detach() for t in make(4, 0, 8)[0].values())
+    h, *_ = cuda.forward(u, x, v, b, None, None, None, False, False)
+    assert h.shape == (4, 0, 8)

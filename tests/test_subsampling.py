@@ -205,3 +205,15 @@ def test_too_few_features_name_the_least():
 def test_without_convolutions_none_can_be_separable(input_layer, name):
     with pytest.raises(ValueError, match=f"which input_layer {name} has not"):
         input_module(input_layer, 20, 8, 0.1, -1, separable=True)
+
+
+def test_a_tile_has_a_frame_at_least(monkeypatch):
+    module, xs_pad = Conv2dSubsampling(20, 4), torch.randn(2, 50, 20)
+    expected = module(xs_pad)
+    monkeypatch.setattr(tiling, "TILE_CPU", 1)
+    torch.testing.assert_close(module(xs_pad), expected)
+
+
+def test_it_tells_shapes_without_numbers():
+    module = Conv2dSubsampling(20, 4).to("meta")
+    assert module(torch.empty(1, 50, 20, device="meta")).shape == (1, 11, 4)

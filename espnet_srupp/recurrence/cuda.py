@@ -10,6 +10,7 @@ kernels/README.md has the launch geometry and its reasons.
 import contextlib
 import functools
 import importlib.resources
+import math
 from collections.abc import Iterator
 from types import ModuleType
 from typing import NamedTuple
@@ -149,14 +150,14 @@ def choose(
         card: what it runs on.
     """
     warps = columns / WARP / card.multiprocessors
+    sizes = {t.itemsize for t in moved}
+    # numbers of which widths and addresses are multiples
+    fitting = math.gcd(width, *(t.data_ptr() // t.itemsize for t in moved))
     channels = 1
     for n in (2, 4):
-        fits = width % n == 0 and all(
-            n * t.itemsize <= WIDEST and t.data_ptr() % (n * t.itemsize) == 0
-            for t in moved
-        )
+        fits = fitting % n == 0 and n * max(sizes) <= WIDEST
         # fewer than 4 bytes cannot be fetched ahead
-        narrow = min(t.itemsize for t in moved) * n <= 4
+        narrow = min(sizes) * n <= 4
         if fits and (narrow or warps / n >= WARPS):
             channels = n
     # a warp's share of the shared memory
