@@ -136,6 +136,48 @@ def test_a_kill_leaves_a_whole_checkpoint(tmp_path, moment, found):
     assert epoch(tmp_path / "checkpoint.pth") == found
 
 
+def test_a_checkpoint_that_cannot_be_written_leaves_none_waiting(
+    save, tmp_path, monkeypatch
+):
+    path = tmp_path / "checkpoint.pth"
+    save(state(1), path)
+    save(state(2) | {"reporter": {}}, path)
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(os, "fsync", lambda _: 1 / 0)
+        save(state(3) | {"reporter": {}}, path)
+    save(state(3), tmp_path / "3epoch.pth")
+    assert epoch(path) == 1
+    assert sorted(os.listdir(tmp_path)) == ["3epoch.pth", "checkpoint.pth"]
+
+
+def test_all_of_a_file_is_on_disk_before_it_takes_its_place(
+    save, tmp_path, monkeypatch
+):
+    sizes = []
+    monkeypatch.setattr(os, "fsync", lambda f: sizes.append(os.fstat(f).st_size))
+    save(state(1), tmp_path / "a.pth")
+    assert sizes == [(tmp_path / "a.pth").stat().st_size]
+
+
+@pytest.mark.parametrize(
+    "name, what", [("a.pth", {"reporter": {}}), ("checkpoint.pth", torch.ones(3))]
+)
+def test_what_is_no_checkpoint_of_a_training_does_not_wait(save, tmp_path, name, what):
+    save(what, tmp_path / name)
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_any_file_but_a_checkpoint_that_waits_is_there_at_once(save, tmp_path):
+    path = tmp_path / "checkpoint.pth"
+    save(state(10) | {"reporter": {}}, path)
+    save(state(10), tmp_path / "valid.acc.ave.pth")
+    assert os.listdir(tmp_path).count("valid.acc.ave.pth") == 1 and not path.exists()
+    for _ in range(2):
+        # the second one has no checkpoint to release
+        save(state(10), tmp_path / "10epoch.pth")
+    assert epoch(path) == 10
+
+
 def test_a_pipe_takes_what_is_saved_to_it(save, tmp_path):
     pipe, found = tmp_path / "pipe", []
     os.mkfifo(pipe)

@@ -3,6 +3,7 @@
 import sys
 from dataclasses import fields
 from importlib import import_module
+from types import ModuleType
 
 import pytest
 import torch
@@ -133,3 +134,26 @@ def test_steps_in_float32_are_those_without_use_amp(trainer, monkeypatch):
     train(trainer, other, batches, use_amp=False)
     # the scale of the loss is a power of two
     assert model.linear.weight.equal(other.linear.weight)
+
+
+@pytest.mark.parametrize("name", ["avx512_bf16", "amx_bf16", "bf16"])
+@pytest.mark.parametrize("has", [True, False])
+def test_any_of_a_cpus_instructions_for_bfloat16_counts(name, has, monkeypatch):
+    found = {"avx2": True, name: has}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: found)
+    assert precision.has_bfloat16() is has
+
+
+def test_where_there_is_a_gpu_espnet_stays_as_it_is(trainer, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    before = trainer.autocast, trainer.GradScaler
+    precision.mix_on_cpu(trainer)
+    assert (trainer.autocast, trainer.GradScaler) == before
+
+
+def test_an_autocast_of_a_modules_own_stays(trainer, monkeypatch):
+    other = ModuleType("espnet2.other")
+    other.autocast = own = object()
+    monkeypatch.setitem(sys.modules, other.__name__, other)
+    precision.mix_on_cpu(trainer)
+    assert other.autocast is own

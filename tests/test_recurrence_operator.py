@@ -6,6 +6,7 @@ import sys
 import pytest
 import torch
 from test_recurrence import make, project, run
+from torch._subclasses import FakeTensorMode
 from torch.autograd import forward_ad
 
 from espnet_srupp.recurrence import operator, recurrence
@@ -130,11 +131,16 @@ def bad(**changes):
             {"x": torch.zeros(4, 2, 6).to_sparse()},
             "x is torch.sparse_coo, expected a d",
         ),
+        (
+            {"v": torch.zeros(2, 6).to_sparse()},
+            "v is torch.sparse_coo, expected a d",
+        ),
         ({"v": torch.zeros(2, 6, device="meta")}, "v is on meta, u on cpu; move them"),
         ({"x": torch.zeros(4, 2, 6)}, "x is torch.float32, u torch.float64"),
         ({"u": torch.zeros(4, 2, 3, 6).int()}, "u is torch.int32, expected one of"),
         ({"lengths": torch.zeros(3).long()}, r"lengths is \(3,\), expected \(2,\)"),
         ({"lengths": torch.zeros(2)}, "lengths is torch.float32, expected int64"),
+        ({"lengths": torch.zeros(2).int()}, "lengths is torch.int32, expected int64"),
         ({"lengths": torch.tensor([5, 1])}, r"lengths are \[5, 1\], expected 0 to T"),
         ({"lengths": torch.tensor([-1, 1])}, r"lengths are \[-1, 1\]"),
         ({"backend": "gpu"}, "backend 'gpu' is not one of"),
@@ -172,3 +178,60 @@ def test_importing_needs_torch_alone():
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_gates_and_states_of_another_type_are_cast(backend):
+    tensors, _ = make(6, 3, 4, dtype=torch.float32)
+    u, x, *others = (t.detach() for t in tensors.values())
+    others.append(torch.rand(3, 4))
+    results = []
+    for v, b, c0, mask_c in (others, [t.double() for t in others]):
+        results.append(recurrence(u, x, v, b, c0, mask_c=mask_c, backend=backend))
+    torch.testing.assert_close(*results, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_a_mask_gets_no_gradient(backend):
+    tensors, _ = make(4, 2, 6)
+    mask_c = torch.ones(2, 6, dtype=torch.float64, requires_grad=True)
+    recurrence(*tensors.values(), mask_c=mask_c, backend=backend)[0].sum().backward()
+    assert mask_c.grad is None
+
+
+@pytest.mark.parametrize("name", ["u", "x", "v", "b", "c0"])
+def test_any_one_tensor_may_be_the_only_one_with_a_gradient(name):
+    tensors, _ = make(4, 2, 6)
+    expected = run(tensors, None)[f"d{name}"]
+    given = {k: t.detach().requires_grad_(k == name) for k, t in tensors.items()}
+    (found,) = torch.autograd.grad(project(*recurrence(**given)), given[name])
+    assert torch.equal(found, expected)
+
+
+def test_the_reference_runs_on_any_device():
+    shapes = (2, 1, 3, 4), (2, 1, 4), (2, 4), (2, 4)
+    values = [torch.zeros(shape, device="meta") for shape in shapes]
+    h, _ = recurrence(*values, backend="reference")
+    assert h.is_meta and h.shape == (2, 1, 4)
+
+
+def test_gradients_of_what_was_traced_without_them_are_an_error():
+    tensors, _ = make(4, 2, 6)
+    h, *_ = recurrence_forward(*tensors.values(), None, None, False, False)
+    with pytest.raises(RuntimeError, match="no states were saved"):
+        h.sum().backward()
+
+
+def test_compilers_are_told_the_strides_that_strided_tensors_give():
+    u, x, *rest = (t.detach() for t in make(6, 3, 4)[0].values())
+    u, x = (t.mT.contiguous().mT for t in (u, x))
+    given = u, x, *rest, None, None
+    dh, dc_last, c = torch.ones_like(x), torch.ones_like(rest[2]), torch.zeros(6, 3, 4)
+    for operator_, args in (
+        (recurrence_forward, (*given, True, True)),
+        (recurrence_backward, (dh, dc_last, *given, c.double(), True)),
+    ):
+        with FakeTensorMode() as mode:
+            fake = [mode.from_tensor(a) if torch.is_tensor(a) else a for a in args]
+            told = operator_(*fake)
+        assert [t.stride() for t in told] == [t.stride() for t in operator_(*args)]
