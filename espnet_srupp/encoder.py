@@ -8,7 +8,7 @@ from torch.utils.checkpoint import checkpoint
 from typeguard import typechecked
 
 from espnet_srupp.compat import AbsEncoder, TooShortUttError
-from espnet_srupp.layer import SRUppLayer
+from espnet_srupp.layer import SRUppLayer, call, compiled
 from espnet_srupp.pooling import on_means, stacks
 from espnet_srupp.subsampling import input_module, output_length, shortest_input
 
@@ -51,6 +51,8 @@ class SRUppEncoder(AbsEncoder):
             fewer (`pooling.on_means`); empty: 1 for all of them.
         gradient_checkpointing: training keeps the layers' inputs alone and computes
             each layer again for its gradients: less memory, more time, same numbers.
+        compile_layers: training runs the layers as `torch.compile` makes them, for all
+            lengths alike; that takes a C++ compiler on a CPU and Triton on a GPU.
 
     Raises:
         ValueError: an unknown `input_layer`, one without convolutions to separate, a
@@ -85,6 +87,7 @@ class SRUppEncoder(AbsEncoder):
         layer_drop_rate: float = 0.0,
         layer_pooling: list[int] = [],  # noqa: B006
         gradient_checkpointing: bool = False,
+        compile_layers: bool = False,
     ):
         super().__init__()
         self._output_size = hidden_size if output_size is None else output_size
@@ -111,12 +114,15 @@ class SRUppEncoder(AbsEncoder):
         self.input_layer = input_layer
         self.layer_drop_rate = layer_drop_rate
         self.layer_pooling = list(layer_pooling) or [1] * num_blocks
-        if len(self.layer_pooling) != num_blocks or min(self.layer_pooling) < 1:
+        # typeguard looks at the first number only
+        whole = all(type(k) is int and k >= 1 for k in self.layer_pooling)
+        if len(self.layer_pooling) != num_blocks or not whole:
             raise ValueError(
-                f"layer_pooling is {layer_pooling}: give a number from 1 on for each "
-                f"of the {num_blocks} layers"
+                f"layer_pooling is {layer_pooling}: give a whole number from 1 on for "
+                f"each of the {num_blocks} layers"
             )
         self.gradient_checkpointing = gradient_checkpointing
+        self.compile_layers = compile_layers
         self.interctc_layer_idx = list(interctc_layer_idx)
         # without such a layer its weights would never get a gradient
         interctc_use_conditioning = (
@@ -255,11 +261,13 @@ class SRUppEncoder(AbsEncoder):
         return self.embed(xs_pad), output_length(ilens, self.input_layer)
 
     def run_layers(self, layers: nn.ModuleList, xs: Tensor, olens: Tensor) -> Tensor:
+        # inference has tiles, which traced code has not
+        run = compiled() if self.compile_layers and self.training else call
         for layer in layers:
             if self.gradient_checkpointing and self.training:
-                hs = checkpoint(layer, xs, olens, use_reentrant=False)
+                hs = checkpoint(run, layer, xs, olens, use_reentrant=False)
             else:
-                hs = layer(xs, olens)
+                hs = run(layer, xs, olens)
             xs = self.drop_layer(xs, hs)
         return xs
 

@@ -1,5 +1,8 @@
 """One SRU++ layer (arXiv 2102.12459, 2110.05571): attention, then the recurrence."""
 
+import functools
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as any_module
@@ -103,6 +106,9 @@ class SRUppLayer(nn.Module):
         Not where somebody watches, replaces, prunes or drops within the attention, as
         tiles call its modules by parts.
         """
+        # first, as the rest takes a GPU's host long
+        if not x.is_cpu or torch.is_grad_enabled():
+            return False
         attention = self.attention
         output = attention.output
         plain = type(attention) is SRUppAttention and type(output) is nn.Linear
@@ -123,3 +129,13 @@ class SRUppLayer(nn.Module):
         return tiles.project(
             q, weight, x.to(q.dtype), self.v, self.b, lengths, self.bidirectional
         )
+
+
+def call(layer: SRUppLayer, x: Tensor, lengths: Tensor) -> Tensor:
+    return layer(x, lengths)
+
+
+@functools.cache
+def compiled() -> Callable[[SRUppLayer, Tensor, Tensor], Tensor]:
+    """`call` as torch.compile makes it: once for all layers alike, whatever T and B."""
+    return torch.compile(call, dynamic=True)

@@ -76,7 +76,14 @@ def test_interctc_of_a_layer_that_has_no_successor_is_refused(interctc_layer_idx
         ({"attention_dropout_rate": 2}, "attention_dropout_rate is 2.*: give a number"),
         ({"layer_drop_rate": -0.5}, "layer_drop_rate is -0.5: give a number from 0 to"),
         ({"layer_pooling": [1, 2]}, r"layer_pooling is \[1, 2\]: give .* the 3 layers"),
-        ({"layer_pooling": [1, 0, 1]}, "give a number from 1 on for each"),
+        ({"layer_pooling": [1, 0, 1]}, "give a whole number from 1 on for each"),
+        ({"layer_pooling": [1, 2.0, 1]}, "give a whole number"),
+        ({"layer_pooling": [1, "a", 1]}, "give a whole number"),
+        ({"layer_pooling": [1, True, 1]}, "give a whole number"),
+        ({"state_weight": 2.0}, "state_weight is 2.0: give a number"),
+        ({"embed_size": 0}, "embed_size is 0: give 1 or more"),
+        ({"hidden_size": 0}, "hidden_size is 0: give 1 or more"),
+        ({"attention_size": 0}, "attention_size is 0: give 1 or more"),
         ({"attention_heads": 3}, "not a multiple of attention_heads 3"),
         ({"hidden_size": 7}, "hidden_size 7 is odd"),
     ],
@@ -121,6 +128,19 @@ def test_conditioning_reaches_the_output():
     encoder.conditioning_layer.bias.data += 5
     (after, _), _, _ = encoder(*batch, **kwargs)
     assert (after - before).abs().max() > 1e-2
+
+
+def test_conditioning_adds_what_it_makes_of_the_posteriors():
+    encoder, kwargs = build(interctc_layer_idx=[1], interctc_use_conditioning=True)
+    first, second, _ = encoder.eval().encoders
+    seen = []
+    first.register_forward_hook(lambda *call: seen.append(call[-1]))
+    second.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    batch = torch.randn(1, 60, 20), torch.tensor([60])
+    (_, ((_, out),)), _, _ = encoder(*batch, **kwargs)
+    posteriors = kwargs["ctc"].ctc_lo(out).softmax(-1)
+    added = encoder.conditioning_output(encoder.conditioning_layer(posteriors))
+    torch.testing.assert_close(seen[1], seen[0] + added.transpose(0, 1))
 
 
 def test_all_hidden_states_end_with_the_output():
@@ -225,14 +245,17 @@ def test_weights_survive_a_file_and_a_copy():
     torch.testing.assert_close(copy.deepcopy(encoder)(*batch), expected, rtol=0, atol=0)
 
 
-def test_exports_for_any_batch_and_length():
-    encoder, _ = build()
+@pytest.mark.parametrize("layer_pooling", [[], [1, 2, 3]], ids=str)
+def test_exports_for_any_batch_and_length(layer_pooling):
+    encoder, _ = build(layer_pooling=layer_pooling)
     encoder.eval()
-    B, T = torch.export.Dim("B"), torch.export.Dim("T", min=11)
+    # torch.export asks for two means or more
+    shortest = 60 if layer_pooling else 11
+    B, T = torch.export.Dim("B"), torch.export.Dim("T", min=shortest)
     with torch.no_grad():
         program = torch.export.export(
             encoder,
-            (torch.randn(2, 60, 20), torch.tensor([60, 41])),
+            (torch.randn(2, 90, 20), torch.tensor([90, 41])),
             dynamic_shapes={"xs_pad": {0: B, 1: T}, "ilens": {0: B}},
         )
         batch = torch.randn(3, 133, 20), torch.tensor([133, 40, 80])
@@ -244,3 +267,10 @@ def test_a_lora_adapter_finds_matrices_alone():
     encoder, _ = build()
     found = [m for name, m in encoder.named_modules() if name.endswith("output")]
     assert len(found) > 1 and all(type(module) is nn.Linear for module in found)
+
+
+def test_lengths_may_be_int32():
+    encoder, _ = build()
+    xs_pad, ilens = torch.randn(2, 60, 20), torch.tensor([60, 41])
+    found, expected = (encoder.eval()(xs_pad, n) for n in (ilens.int(), ilens))
+    torch.testing.assert_close(found, expected)

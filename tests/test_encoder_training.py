@@ -1,13 +1,17 @@
 """Training the encoder: gradients, types, seeds and what ESPnet does to weights."""
 
+from functools import partial
+
 import pytest
 import torch
 from data.small_encoder import VARIANTS, build
 from espnet2.optimizers.optim_groups import add_optimizer_hooks
 from espnet2.torch_utils.initialize import initialize
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.autograd.graph import saved_tensors_hooks
 
 from espnet_srupp.compat import GENERATION
+from espnet_srupp.layer import compiled
 
 INITIALIZATIONS = ["xavier_uniform", "kaiming_normal"]
 if GENERATION == 202511:
@@ -147,6 +151,64 @@ def test_compiles_without_a_graph_break(gradient_checkpointing):
     torch.testing.assert_close(compiled(*batch), encoder(*batch))
     compiled(*batch)[0].sum().backward()
     assert all(p.grad is not None for p in encoder.parameters())
+
+
+@pytest.fixture
+def graphs(monkeypatch):
+    """Layers are compiled without the wait for machine code; counts their graphs."""
+    counter = CompileCounterWithBackend("aot_eager")
+    whole = partial(torch.compile, fullgraph=True, backend=counter)
+    monkeypatch.setattr(torch, "compile", whole)
+    compiled.cache_clear()
+    torch.compiler.reset()
+    yield counter
+    compiled.cache_clear()
+
+
+def assert_same_step(encoder, plain, frames, rows=2):
+    """Output and gradients of both, for an utterance of so many frames and shorter."""
+    batch = torch.randn(rows, frames, 20), frames - 9 * torch.arange(rows)
+    results = []
+    for model in (encoder, plain):
+        model.zero_grad()
+        out, _, _ = model(*batch)
+        out.square().sum().backward()
+        results.append([out, *(p.grad for p in model.parameters())])
+    torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"attention_interval": 2, "layer_pooling": [1, 2, 2]}]
+    + [{"gradient_checkpointing": True}],
+    ids=str,
+)
+def test_layers_are_compiled_once_for_all_lengths(options, graphs):
+    options = {"dropout_rate": 0.0, **options}
+    encoder, _ = build(compile_layers=True, **options)
+    plain, _ = build(**options)
+    plain.load_state_dict(encoder.state_dict())
+    assert_same_step(encoder, plain, 60)
+    made = graphs.frame_count
+    assert made > 0
+    for frames, rows in ((100, 2), (61, 4), (300, 3)):
+        assert_same_step(encoder, plain, frames, rows)
+    assert graphs.frame_count == made
+
+
+def test_layers_are_not_compiled_for_inference(graphs):
+    encoder, _ = build(compile_layers=True)
+    encoder.eval()(torch.randn(2, 60, 20), torch.tensor([60, 41]))
+    assert graphs.frame_count == 0
+
+
+@pytest.mark.once
+def test_machine_code_of_layers_does_as_they_do():
+    encoder, _ = build(compile_layers=True, dropout_rate=0.0, num_blocks=2)
+    plain, _ = build(dropout_rate=0.0, num_blocks=2)
+    plain.load_state_dict(encoder.state_dict())
+    compiled.cache_clear()
+    assert_same_step(encoder, plain, 60)
 
 
 def training_step(gradient_checkpointing):

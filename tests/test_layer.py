@@ -143,6 +143,14 @@ def drop_in_attention(layer):
     layer.attention.dropout.train()
 
 
+def double_by_hook_of_attention(layer):
+    layer.attention.register_forward_hook(lambda *call: 2 * call[-1])
+
+
+def double_by_hook_of_dropout(layer):
+    layer.attention.dropout.register_forward_hook(lambda *call: 2 * call[-1])
+
+
 def replace_by_one_with_bias(layer):
     layer.attention.output = nn.Linear(*layer.attention.output.weight.shape[::-1])
     layer.attention.output.to(torch.float64)
@@ -169,6 +177,7 @@ def double_by_subclass(layer):
         *(double_by_hook, double_by_hook_before, zero_by_pruning),
         *(drop_in_attention, replace_by_one_with_bias),
         *(double_by_instance, double_by_subclass),
+        *(double_by_hook_of_attention, double_by_hook_of_dropout),
     ],
 )
 def test_what_is_done_to_its_modules_counts_at_any_length(change):
