@@ -137,5 +137,10 @@ def call(layer: SRUppLayer, x: Tensor, lengths: Tensor) -> Tensor:
 
 @functools.cache
 def compiled() -> Callable[[SRUppLayer, Tensor, Tensor], Tensor]:
-    """`call` as torch.compile makes it: once for all layers alike, whatever T and B."""
-    return torch.compile(call, dynamic=True)
+    """`call` as torch.compile makes it: once for all layers alike, whatever T and B.
+
+    With DDP too: its own compiler cuts graphs where gradients are to be sent, which
+    fails where T and B are not fixed, and which layers one by one do not need.
+    """
+    whole = torch._dynamo.config.patch(optimize_ddp=False)
+    return whole(torch.compile(call, dynamic=True))

@@ -7,9 +7,12 @@ import torch
 from data.small_encoder import VARIANTS, build
 from espnet2.optimizers.optim_groups import add_optimizer_hooks
 from espnet2.torch_utils.initialize import initialize
+from torch import distributed
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.parallel import DistributedDataParallel
 
+from espnet_srupp import attention
 from espnet_srupp.compat import GENERATION
 from espnet_srupp.layer import compiled
 
@@ -200,6 +203,27 @@ def test_layers_are_not_compiled_for_inference(graphs):
     encoder, _ = build(compile_layers=True)
     encoder.eval()(torch.randn(2, 60, 20), torch.tensor([60, 41]))
     assert graphs.frame_count == 0
+
+
+def test_compiled_layers_train_with_ddp(graphs, tmp_path, monkeypatch):
+    # as wide attention on a GPU
+    monkeypatch.setattr(attention, "fused", lambda *_: False)
+    meeting = f"file://{tmp_path}/meeting"
+    distributed.init_process_group("gloo", meeting, rank=0, world_size=1)
+
+    def train():
+        encoder, _ = build(compile_layers=True)
+        # so that a layer's gradients are sent in several parts
+        parallel = DistributedDataParallel(encoder, bucket_cap_mb=1e-4)
+        for frames in (60, 90):
+            out, _, _ = parallel(torch.randn(2, frames, 20), torch.tensor([frames, 41]))
+            out.square().sum().backward()
+        return [p.grad is not None for p in encoder.parameters()]
+
+    try:
+        assert all(train())
+    finally:
+        distributed.destroy_process_group()
 
 
 @pytest.mark.once
