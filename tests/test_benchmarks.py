@@ -1,5 +1,6 @@
 """What benchmarks/ does on machines that are not at hand: with a GPU, without git."""
 
+import json
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.autograd import DeviceType
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
@@ -149,6 +151,34 @@ def test_a_wrong_argument_is_one_sentence(
         import_module(script).parse()
     assert error.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def measured_attention(monkeypatch, capsys, tmp_path):
+    import attention
+
+    target = tmp_path / "attention.json"
+    words = ["--sizes", "8", "--frames", "20", "--repeats", "1", "--json", str(target)]
+    monkeypatch.setattr(sys, "argv", ["attention.py", *words])
+    attention.main()
+    return json.loads(target.read_text())["rows"], capsys.readouterr().out
+
+
+def test_both_ways_to_attend_are_compared_and_timed(monkeypatch, capsys, tmp_path):
+    rows, told = measured_attention(monkeypatch, capsys, tmp_path)
+    assert [row["what"] for row in rows] == ["inference", "step"]
+    for row in rows:
+        assert row["tiles_ms"] > 0 and row["sdpa_ms"] > 0 and row["difference"] < 1e-3
+    assert told.count("x the speed; chosen: sdpa") == 2
+
+
+def test_where_sdpa_has_no_kernel_tiles_alone_are_timed(monkeypatch, capsys, tmp_path):
+    def refuse(*_):
+        raise RuntimeError("No available kernel. Aborting execution.")
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", refuse)
+    rows, told = measured_attention(monkeypatch, capsys, tmp_path)
+    assert all("sdpa_ms" not in row and row["tiles_ms"] > 0 for row in rows)
+    assert told.count("SDPA refuses") == 2
 
 
 def test_only_attention_weights_that_are_kept_are_let_go():
