@@ -42,7 +42,7 @@ def on_means(
     y = y.sum(1, dtype=torch.promote_types(x.dtype, torch.float32))
     y = (y / (lengths - first).clamp(1, pooling)[..., None]).to(x.dtype)
     change = layers(y, (lengths + pooling - 1) // pooling) - y  # (T', B, D)
-    return change[torch.arange(T, device=x.device) // pooling].add_(x)
+    return change.index_select(0, torch.arange(T, device=x.device) // pooling).add_(x)
 
 
 def stacks(pooling: list[int], ends: Container[int]) -> list[tuple[int, int, int]]:
