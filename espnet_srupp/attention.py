@@ -18,8 +18,10 @@ TILE, TILE_CPU = 1024, 256
 # without cuDNN's, which torch prefers on an H100: with a mask its gradients can be NaN
 # (pytorch/pytorch#196678), and it is built again for each new shape of a batch
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-# whether SDPA has a kernel for bfloat16 that is faster than tiles on this CPU
-AMX = torch.cpu.get_capabilities().get("amx_bf16", False)
+CPU = torch.cpu.get_capabilities()
+# whether tiles are faster in bfloat16 than SDPA's kernel on this CPU, which of all
+# instructions for it uses AMX alone
+TILED = not CPU.get("amx_bf16") and any(map(CPU.get, ("avx512_bf16", "bf16")))
 HALF_MAX = torch.finfo(torch.float16).max
 LARGE = HALF_MAX / 2
 
@@ -166,14 +168,16 @@ def fused(q: Tensor, dropout_rate: float) -> bool:
     """Whether SDPA, given a key mask, has a kernel that never builds the (T, T) scores.
 
     Where it has none it builds them, and does not say so. The CPU's for bfloat16 takes
-    a third of the time of `attend_tile` with AMX, two to three times as long without.
+    a third of the time of `attend_tile` with AMX, two to three times as long where the
+    CPU has but AVX512-BF16, and a quarter to a thirtieth where it has neither
+    (benchmarks/attention.py).
     """
     if q.is_cuda:
         narrow = q.shape[-1] <= 256 and q.shape[-1] % 8 == 0
         if q.dtype == torch.bfloat16:
             return narrow and torch.cuda.get_device_properties(q.device).major >= 8
         return narrow and q.dtype != torch.float64
-    return dropout_rate == 0 and (q.dtype != torch.bfloat16 or AMX)
+    return dropout_rate == 0 and (q.dtype != torch.bfloat16 or not TILED)
 
 
 def attend_tile(q, k, v, keys, dropout_rate) -> Tensor:

@@ -307,3 +307,11 @@ def test_sdpa_drops_weights_too(use):
     inputs = qkv(1, 1, 20, 4)
     once, again = (attend(*inputs, None, 0.5) for _ in range(2))
     assert (once != again).any()
+
+
+@pytest.mark.parametrize("tiled", [True, False])
+def test_bfloat16_goes_the_way_that_is_faster_on_this_cpu(tiled, monkeypatch):
+    monkeypatch.setattr(attention, "TILED", tiled)
+    q = torch.empty(1, 1, 4, 8)
+    assert attention.fused(q.bfloat16(), 0.0) is not tiled
+    assert attention.fused(q, 0.0)
