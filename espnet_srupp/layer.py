@@ -106,8 +106,8 @@ class SRUppLayer(nn.Module):
         Not where somebody watches, replaces, prunes or drops within the attention, as
         tiles call its modules by parts.
         """
-        # first, as the rest takes a GPU's host long
-        if not x.is_cpu or torch.is_grad_enabled():
+        # first, as on a GPU the rest would take its host long
+        if not tiles.serves(x, self.parameters()):
             return False
         attention = self.attention
         output = attention.output
@@ -121,7 +121,7 @@ class SRUppLayer(nn.Module):
             hooks = module._forward_hooks or module._forward_pre_hooks
             if hooks or "forward" in vars(module):
                 return False
-        return tiles.serves(x, self.parameters())
+        return True
 
     def recur_in_tiles(self, x: Tensor, lengths: Tensor | None) -> Tensor:
         q = self.attention.attended(x, lengths)  # (T, B, d')
