@@ -63,7 +63,8 @@ ENDING = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 @pytest.fixture
 def a_program():
-    before = {number: signal.getsignal(number) for number in ENDING}
+    # nohup starts programs that ignore SIGHUP, and shells such that ignore SIGINT
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in ENDING}
     # signals may come to it
     others = threading.Event()
     other = threading.Thread(target=others.wait)
