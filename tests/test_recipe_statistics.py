@@ -22,6 +22,23 @@ def test_shares_are_even_consecutive_and_complete(tmp_path, lines, nj):
     assert max(sizes) - min(sizes) <= 1
 
 
+def test_each_process_has_a_log_of_its_own(tmp_path, monkeypatch):
+    (tmp_path / "kept").write_text("a 1\nb 1\nc 1\n")
+    jobs = []
+
+    def stop(started, *args, **kwargs):
+        jobs.extend(started)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(statistics, "UTTERANCES_PER_PROCESS", 1)
+    monkeypatch.setattr(statistics.process, "run", stop)
+    given = Options(train_set="a", valid_set="b", test_sets="c", nj=3)
+    sets = {"train": tmp_path / "kept", "valid": tmp_path / "kept"}
+    with pytest.raises(KeyboardInterrupt):
+        statistics.gather(given, layout(given), sets, tmp_path / "x", lambda *_: [])
+    assert len({job.log for job in jobs}) == len({job.output for job in jobs}) == 3
+
+
 def test_size_of_the_vocabulary_is_appended(tmp_path):
     (tmp_path / "text_shape").write_text("a 12\nb 7\n")
     statistics.append_size(tmp_path, "bpe", 30)

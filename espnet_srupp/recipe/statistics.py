@@ -93,7 +93,7 @@ def gather(
     shares = [split(scp, logdir, kind, nj) for kind, scp in sets.items()]
     parts = [logdir / f"stats.{n}" for n in range(1, nj + 1)]
     jobs = [
-        Job(command(keys, part), part.with_suffix(".log"), part)
+        Job(command(keys, part), part.with_name(f"{part.name}.log"), part)
         for part, *keys in zip(parts, *shares, strict=True)
     ]
     read = [Tail(part / kind / "text_shape") for part in parts for kind in sets]
