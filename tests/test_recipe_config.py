@@ -42,6 +42,8 @@ def test_arguments_override_single_keys_as_the_file_would(tmp_path, words):
 
 
 def test_argument_that_is_not_yaml_is_named():
+    with pytest.raises(RecipeError, match="--a_conf .* is not YAML"):
+        config.read("", "--a_conf '{a: &x {b: *x}}'")
     with pytest.raises(RecipeError, match="--a_conf b=\\[ is not YAML"):
         config.read("", "--a_conf b=[")
 
@@ -69,6 +71,7 @@ def test_no_file_is_nothing():
         pytest.param(b"a: 2001-99-99\n", "not YAML", id="no date"),
         pytest.param(b"a: !!bool x\n", "not YAML", id="no truth"),
         pytest.param(b"[" * 5000, "not YAML", id="nested"),
+        pytest.param(b"a: &x {b: *x}\n", "not YAML", id="in itself"),
     ],
 )
 def test_mistake_is_named(tmp_path, content, said):

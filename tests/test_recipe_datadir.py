@@ -29,7 +29,7 @@ FAULTS = {
     ),
     "BOM": ("text", b"\xef\xbb\xbfa-1 A\nb-1 B\n", r"line 1 begins with a byte order"),
     "latin 1": ("text", b"a-1 A\nb-1 \xdc\n", r"text line 2 is not UTF-8"),
-    "command": ("wav.scp", "a-1 a\nb-1 x b |\n", r"wav.scp line 2: b-1 is a command"),
+    "command": ("wav.scp", "a-1 a\nb-1 x b |\n", r"wav.scp: b-1 is a command"),
     "no text": ("text", "a-1 A\n", r"b-1 is in wav.scp and not in text"),
     "no audio": ("wav.scp", "a-1 a\n", r"b-1 is in text and not in wav.scp"),
     "no speaker": ("utt2spk", "b-1 b\n", r"a-1 is in wav.scp and not in utt2spk"),
@@ -37,12 +37,12 @@ FAULTS = {
     "bad segment": (
         "segments",
         "a-1 a-1 0\nb-1 b-1 0 1\n",
-        r"segments line 1: 'a-1 0'",
+        r"segments: 'a-1 0'",
     ),
     "bad time": (
         "segments",
         "a-1 a-1 0 x\nb-1 b-1 0 1\n",
-        r"segments line 1: 'a-1 0 x'",
+        r"segments: 'a-1 0 x'",
     ),
     "no recording": (
         "segments",
@@ -99,6 +99,17 @@ def test_reading_names_file_and_culprit(tmp_path, name, content, message):
     write_raw(tmp_path / "set", files)
     with pytest.raises(RecipeError, match=message):
         datadir.read(tmp_path / "set")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("b-1 B\na-1 A\n", "a-1 comes after b-1"), ("\nb-1 B\na-1 A\n", "text line 1 is")],
+)
+def test_what_is_not_sorted_is_blamed_on_its_own_file(tmp_path, text, message):
+    wav = GOOD["wav.scp"].replace("b-1", "\nb-1")
+    write_raw(tmp_path / "set", {**GOOD, "wav.scp": wav, "text": text})
+    with pytest.raises(RecipeError, match=message):
+        datadir.read(tmp_path / "set", {})
 
 
 def test_a_missing_directory_is_named(tmp_path):

@@ -44,6 +44,11 @@ def arguments(words: str) -> list[tuple[str, str]]:
     return result
 
 
+def trained_with(path: Path) -> dict[str, object]:
+    """The configuration of a model, without anything if it is not there."""
+    return read(str(path)) if path.is_file() else {}
+
+
 def number(
     settings: Mapping[str, object], name: str, default: float, kind: type = float
 ) -> float:
@@ -66,14 +71,15 @@ def nested(name: str, value: str) -> dict[str, object]:
     key, one, rest = value.partition("=")
     try:
         tree = yaml.safe_load(rest if one else value)
+        return flat({f"{name}.{key}" if one else name: tree})
     except (yaml.YAMLError, *CONSTRUCTORS) as error:
         raise RecipeError(f"--{name} {value} is not YAML: correct it") from error
-    return flat({f"{name}.{key}" if one else name: tree})
 
 
 def load(path: str) -> dict:
     try:
         result = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        flat({"": result})  # a mapping in itself has no end
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path} is not UTF-8: convert it with iconv") from error
     except (yaml.YAMLError, *CONSTRUCTORS) as error:

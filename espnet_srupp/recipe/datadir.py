@@ -181,14 +181,14 @@ def read_segments(
     path: Path, faults: Faults | None = None
 ) -> dict[str, tuple[str, float, float]]:
     segments = {}
-    for number, (utterance, value) in enumerate(read_table(path, faults).items(), 1):
+    for utterance, value in read_table(path, faults).items():
         try:
             recording, start, end = value.split()
             segments[utterance] = (recording, float(start), float(end))
         except ValueError:
             note(
                 *(faults, utterance, "segment"),
-                f"{path} line {number}: '{value}' is not 'recording start end' with "
+                f"{path}: '{value}' is not 'recording start end' with "
                 f"times in seconds: correct {utterance}",
             )
     return segments
@@ -222,12 +222,12 @@ def check(data: DataDir, path: Path, faults: Faults | None = None) -> None:
 def check_commands(data: DataDir, path: Path, faults: Faults | None) -> None:
     """Checks that wav.scp, at `path`, has files, but for what no segment lies in."""
     used = {recording for recording, *_ in (data.segments or {}).values()}
-    for number, (key, value) in enumerate(data.wav.items(), 1):
+    for key, value in data.wav.items():
         if value.endswith("|") and (data.segments is None or key in used):
             note(
                 *(faults, key, "command"),
-                f"{path} line {number}: {key} is a command ('{value}'), which is not "
-                "run here: write its output to a file and give its path",
+                f"{path}: {key} is a command ('{value}'), which is not run here: write "
+                "its output to a file and give its path",
             )
 
 

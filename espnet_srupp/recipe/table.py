@@ -12,7 +12,7 @@ AGAIN = "--stage 1 makes those of the recipe's own corpus"
 def read_table(path: Path, faults: Faults | None = None) -> dict[str, str]:
     """Reads lines of "key value", sorted by key in the C locale, each key once."""
     table: dict[str, str] = {}
-    last = ""
+    last, before = "", len(faults or ())
     for number, line in enumerate(read_lines(path), 1):
         where = f"{path} line {number}"
         text = line.decode("utf-8", "backslashreplace").strip()
@@ -25,9 +25,9 @@ def read_table(path: Path, faults: Faults | None = None) -> dict[str, str]:
             note(faults, key, "twice", remedy)
         # code points and UTF-8 bytes have the same order, which is the C locale's
         if key < last:
-            if faults:
+            if faults and len(faults) > before:
                 # a broken line before this one is the likelier cause
-                raise next(iter(faults.values()))
+                raise list(faults.values())[before]
             raise RecipeError(
                 f"{where}: {key} comes after {last}: sort the files of {path.parent} "
                 "with LC_ALL=C sort"
