@@ -1,6 +1,5 @@
 """The embedded corpus: the same every time, its sets apart, its audio usable."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +32,7 @@ def test_the_same_bytes_come_out_for_any_number_of_processes(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     made = []
     for processes in (1, 3):
-        monkeypatch.setattr(os, "cpu_count", lambda count=processes: count)
+        monkeypatch.setattr(mini, "cores", lambda count=processes: count)
         mini.prepare(Path("data"), Path("downloads"), None)
         made.append(contents(tmp_path))
     assert made[0] == made[1]

@@ -3,7 +3,6 @@
 The sets are ESPnet's; a speaker is a reader, in ESPnet a chapter of a reader.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from espnet_srupp.recipe.corpora import manifests, sets
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.download import download
 from espnet_srupp.recipe.files import open_text
+from espnet_srupp.recipe.options import cores
 
 URL = f"{manifests.OPENSLR}/12"
 LM_URL = f"{manifests.OPENSLR}/11/librispeech-lm-norm.txt.gz"
@@ -72,9 +72,7 @@ def prepare(data: Path, downloads: Path, folder: Path | None, partial: bool) -> 
     root = locate(folder or downloads)
     parts = manifests.present(root, folders(root), partial)
     with manifests.reading(root):
-        found = prepare_librispeech(
-            root, dataset_parts=parts, num_jobs=os.cpu_count() or 1
-        )
+        found = prepare_librispeech(root, dataset_parts=parts, num_jobs=cores())
     made = {part: manifests.utterances(manifest) for part, manifest in found.items()}
     sizes = {part: len(utterances.text) for part, utterances in made.items()}
     manifests.check_whole(root, sizes, SIZES, "utterances", partial)

@@ -4,7 +4,6 @@ Every word is in train; no sentence and no voice of one set is in another.
 The same samples come out of every run on the same machine, for any number of processes.
 """
 
-import os
 import random
 import zlib
 from concurrent.futures import ProcessPoolExecutor
@@ -20,6 +19,7 @@ from espnet_srupp.recipe.corpora.espeak import Voice, speak
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_dir
+from espnet_srupp.recipe.options import cores
 from espnet_srupp.recipe.parallel import begin, parallel_map
 
 SAMPLING_RATE = 16000
@@ -106,8 +106,7 @@ def prepare(data: Path, downloads: Path, archive: Path | None) -> None:
         folder = downloads / "mini" / name
         with atomic_dir(folder) as directory:
             jobs = [Speaker(v, lines, directory) for v, lines in scripts.items()]
-            nj = os.cpu_count() or 1
-            parallel_map(speak_alone, jobs, nj, f"speaking {name}", "speaker")
+            parallel_map(speak_alone, jobs, cores(), f"speaking {name}", "speaker")
         made = DataDir({}, {}, {})
         for voice, lines in scripts.items():
             made.text |= lines
