@@ -166,13 +166,7 @@ def write_kept(
     target: Path,
 ) -> None:
     """Writes `data` without the utterances `bad`, and why in the file `dropped`."""
-    left = DataDir(
-        *(
-            {u: value for u, value in table.items() if u not in bad}
-            for table in (data.wav, data.text, data.utt2spk)
-        )
-    )
-    datadir.write_files(left, directory, target)
+    datadir.write_files(datadir.without(data, bad), directory, target)
     write_table(faults, directory / "dropped")
 
 
@@ -203,23 +197,21 @@ def filter_length(
             "again with stage 3 (--stage 3)"
         )
     low, high = int(min_seconds * fs), int(max_seconds * fs)
-    kept = {u for u in data.text if low < samples[u] < high}
-    if not kept:
+    dropped = {u for u, n in samples.items() if not low < n < high}
+    if dropped == data.text.keys():
         raise RecipeError(
             f"{source}: no utterance is longer than {min_seconds} s and shorter than "
             f"{max_seconds} s: change --min_wav_duration or --max_wav_duration"
         )
 
-    def keep(table: dict) -> dict:
-        return {key: value for key, value in table.items() if key in kept}
-
+    left = datadir.without(data, dropped)
     with atomic_dir(target) as directory:
-        left = DataDir(keep(data.wav), keep(data.text), keep(data.utt2spk))
         datadir.write_files(left, directory, target)
-        write_table(keep(samples), directory / "utt2num_samples")
-        write_table(keep(read_table(source / "utt2hash")), directory / "utt2hash")
-        dropped = {u: f"{samples[u] / fs:.3f}" for u in data.text if u not in kept}
-        write_table(dropped, directory / "dropped")
+        for name in ("utt2num_samples", "utt2hash"):
+            table = read_table(source / name)
+            write_table({u: table[u] for u in left.text}, directory / name)
+        seconds = {u: f"{samples[u] / fs:.3f}" for u in dropped}
+        write_table(seconds, directory / "dropped")
         for name in ("feats_type", "audio_format"):
             (directory / name).write_bytes((source / name).read_bytes())
     return len(dropped)

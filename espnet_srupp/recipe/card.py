@@ -4,8 +4,8 @@ import re
 
 import yaml
 
-from espnet_srupp.compat import GENERATION
 from espnet_srupp.recipe import config
+from espnet_srupp.recipe.commands import UNLESS_GIVEN
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 
@@ -132,7 +132,5 @@ def error_rates(
 def search(options: Options) -> dict[str, object]:
     """The arguments of Speech2Text by which it decodes as stage 12."""
     given = config.read(options.inference_config, options.inference_args)
-    chosen = {k: yaml.safe_load(str(given[k])) for k in SEARCH if k in given}
-    if GENERATION >= 202611:
-        chosen.setdefault("ctc_window_margin", 0)
-    return chosen
+    given = UNLESS_GIVEN | given
+    return {k: yaml.safe_load(str(given[k])) for k in SEARCH if k in given}

@@ -12,6 +12,9 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 
+# the default of 202611 scores CTC in a window only, which changes results
+UNLESS_GIVEN = {"ctc_window_margin": 0} if GENERATION >= 202611 else {}
+
 
 def statistics(
     options: Options, names: Layout, shares: list[Path], output: Path
@@ -67,14 +70,19 @@ def training(options: Options, names: Layout, ngpu: int) -> list[str]:
 
 def lm_training(options: Options, names: Layout, ngpu: int) -> list[str]:
     """Training of the language model, as `training`."""
-    file = f"text_shape.{options.token_type}"
+    train, valid = lm_shapes(options, names)
     return [
         *("-m", "espnet2.bin.lm_train", *fitting(names.lm_exp, ngpu, options.lm_args)),
         *("--fold_length", str(options.lm_fold_length)),
-        *("--train_shape_file", str(names.lm_stats / "train" / file)),
-        *("--valid_shape_file", str(names.lm_stats / "valid" / file)),
+        *("--train_shape_file", str(train), "--valid_shape_file", str(valid)),
         *lm_model(options, names),
     ]
+
+
+def lm_shapes(options: Options, names: Layout) -> list[Path]:
+    """What that training reads beside the text."""
+    file = f"text_shape.{options.token_type}"
+    return [names.lm_stats / kind / file for kind in ("train", "valid")]
 
 
 def fitting(exp: Path, ngpu: int, given: str) -> list[str]:
@@ -146,9 +154,8 @@ def inference(options: Options, names: Layout, scp: Path, output: Path) -> list[
     if options.inference_config:
         words += ["--config", options.inference_config]
     given = read(options.inference_config, options.inference_args)
-    if GENERATION >= 202611 and "ctc_window_margin" not in given:
-        # its default scores CTC in a window only, which changes results
-        words += ["--ctc_window_margin", "0"]
+    for name in UNLESS_GIVEN.keys() - given.keys():
+        words += [f"--{name}", str(UNLESS_GIVEN[name])]
     return words + shlex.split(options.inference_args)
 
 

@@ -1,6 +1,6 @@
 """Stages 1 to 5: from a corpus to what ESPnet trains on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -10,11 +10,11 @@ from espnet_srupp.recipe import audio, datadir, longform, stage, tokens
 from espnet_srupp.recipe.corpora.sets import check_ours
 from espnet_srupp.recipe.datadir import tables
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.layout import DATA, Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.stage import Step, say
 
-DATA, DOWNLOADS = Path("data"), Path("downloads")
+DOWNLOADS = Path("downloads")
 # the folder of a corpus that lies on disk, as it was given last
 ORIGIN = DATA / ".corpus"
 
@@ -46,22 +46,12 @@ def prepare(given: Options, names: Layout) -> Iterator[Step]:
     yield step
 
 
-def lm_sentences(given: Options) -> Iterator[str]:
-    """The corpus's own text for language models, if it has any beside transcripts."""
+def for_language_models(given: Options, name: str) -> Iterable:
+    """The corpus's `sentences` beside transcripts or its `lm_files`, if it has any."""
     corpus = import_module(f"espnet_srupp.recipe.corpora.{given.corpus}")
-    if not hasattr(corpus, "sentences"):
-        return iter(())
     folder = origin(given).get("folder")
-    return corpus.sentences(DOWNLOADS, Path(folder) if folder else None)
-
-
-def lm_files(given: Options) -> list[Path]:
-    """The files of that text which may be other ones."""
-    corpus = import_module(f"espnet_srupp.recipe.corpora.{given.corpus}")
-    if not hasattr(corpus, "lm_files"):
-        return []
-    folder = origin(given).get("folder")
-    return corpus.lm_files(DOWNLOADS, Path(folder) if folder else None)
+    found = getattr(corpus, name, lambda *_: ())
+    return found(DOWNLOADS, Path(folder) if folder else None)
 
 
 def origin(given: Options) -> dict[str, str]:

@@ -97,27 +97,16 @@ def check_models(options: Options, names: Layout) -> None:
 
 def bpemodel(names: Layout) -> Path | None:
     """The BPE model of a training, or of the command line before there is one."""
-    trained = trained_with(names.exp / "config.yaml")
+    trained = config.trained_with(names.exp / "config.yaml")
     if not trained:
         return names.bpemodel
     path = trained.get("bpemodel")
     return Path(str(path)) if path else None
 
 
-def statistics(path: Path) -> Path | None:
-    """The statistics that a configuration says its model was trained with."""
-    stats = trained_with(path).get("normalize_conf.stats_file")
-    return Path(stats) if stats else None
-
-
-def trained_with(path: Path) -> dict[str, object]:
-    """The configuration of a model, without anything if it is not there."""
-    return config.read(str(path)) if path.is_file() else {}
-
-
 def check_statistics(path: Path) -> None:
-    stats = statistics(path)
-    if stats is not None and not stats.is_file():
+    stats = config.trained_with(path).get("normalize_conf.stats_file")
+    if stats and not Path(str(stats)).is_file():
         raise RecipeError(
             f"{path} names {stats}, which is not there: write there where that file "
             "is now (normalize_conf, stats_file)"
@@ -131,7 +120,7 @@ def check_pieces(path: Path) -> None:
         RecipeError: it is not there, or has other pieces, as a later training with as
             many of another text leaves it.
     """
-    trained = trained_with(path)
+    trained = config.trained_with(path)
     if not (bpemodel := trained.get("bpemodel")):
         return
     if not Path(str(bpemodel)).is_file():

@@ -11,13 +11,14 @@ from espnet_srupp.recipe import config, features
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options
 
+DATA = Path("data")
 # bytes of a name: file systems take 255, and of an experiment's are made longer ones
 LONGEST = 200
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Names of sets, folders and files, all relative to the recipe's folder.
+    """Names of sets, folders and files.
 
     Attributes:
         source_set: the training set as stage 1 makes it.
@@ -129,7 +130,7 @@ def layout(options: Options) -> Layout:
     lang = "" if options.lang == "noinfo" else f"_{options.lang}"
     units = f"{lang}_{options.token_type}{size}"
     suffix = f"raw{units}"
-    tokens = Path("data") / f"{options.lang}_token_list".removeprefix("noinfo_")
+    tokens = DATA / f"{options.lang}_token_list".removeprefix("noinfo_")
     kind = f"bpe_{options.bpemode}{size}" if size else options.token_type
     expdir = Path(options.expdir)
     settings = config.read(options.asr_config, options.asr_args)

@@ -7,14 +7,14 @@ from pathlib import Path
 from espnet_srupp.recipe import (
     commands,
     config,
-    data_stages,
     decoding,
     language_model,
     statistics,
     training,
 )
+from espnet_srupp.recipe.data_stages import for_language_models
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.layout import DATA, Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.stage import Step, say
 
@@ -24,14 +24,15 @@ def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
     if given.lm_test_text and not names.lm_test.is_file():
         # before the hours of training until stage 8 reads it
         raise RecipeError(f"--lm_test_text {names.lm_test}: there is no such file")
-    own = data_stages.DATA / given.train_set / "text"
+    own = DATA / given.train_set / "text"
     sources = [Path(path) for path in given.lm_texts] or [own]
+    more = () if given.lm_train_text else for_language_models(given, "lm_files")
     yield Step(
         6,
         f"text of the language model, {names.lm_train}",
         partial(join_texts, given, names, sources),
         [names.lm_train],
-        [*sources, *([] if given.lm_train_text else data_stages.lm_files(given))],
+        [*sources, *more],
         given.some("lm_train_text"),
     )
     command = partial(commands.lm_statistics, given, names)
@@ -40,7 +41,7 @@ def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
         6,
         f"statistics in {names.lm_stats}",
         partial(statistics.gather, given, names, texts, names.lm_stats, command),
-        shapes(given, names),
+        commands.lm_shapes(given, names),
         [*texts.values(), names.token_list],
         reads=read(names),
     )
@@ -48,14 +49,15 @@ def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
 
 def join_texts(given: Options, names: Layout, sources: list[Path]) -> None:
     """What is named, or else the training set's text and what the corpus has."""
-    more = () if given.lm_train_text else data_stages.lm_sentences(given)
+    more = () if given.lm_train_text else for_language_models(given, "sentences")
     language_model.join_texts(sources, more, names.lm_train)
 
 
 def train_model(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 7: training."""
     settings = config.read(given.lm_config, given.lm_args)
-    needed = [*shapes(given, names), *training.starts("", settings)]
+    shapes = commands.lm_shapes(given, names)
+    needed = [*shapes, *training.starts("", settings)]
     command = partial(commands.lm_training, given, names)
     step = Step(
         7,
@@ -65,7 +67,7 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
         [names.lm_train, names.lm_valid, names.token_list, *needed],
         settings | given.some("lm_fold_length"),
         check=lambda: training.check(given, names.lm_exp, step.record()),
-        reads=[shapes(given, names)[0], *read(names)],
+        reads=[shapes[0], *read(names)],
     )
     yield step
 
@@ -89,9 +91,3 @@ def measure_perplexity(given: Options, names: Layout) -> Iterator[Step]:
 def read(names: Layout) -> list[Path]:
     """Where the text of a training lies."""
     return [names.lm_train, names.lm_valid.parent]
-
-
-def shapes(given: Options, names: Layout) -> list[Path]:
-    """The files that training reads beside the text."""
-    file = f"text_shape.{given.token_type}"
-    return [names.lm_stats / kind / file for kind in ("train", "valid")]

@@ -1,4 +1,4 @@
-"""Stage 15: error rates of joined utterances, by how many are joined.
+"""Joined utterances: made for stages 2 and 15, transcribed and scored in stage 15.
 
 Each piece is done by a command of espnet_srupp.longform, run as a program.
 """

@@ -20,8 +20,7 @@ from espnet_srupp.recipe import (
     statistics,
     training,
 )
-from espnet_srupp.recipe.data_stages import DATA
-from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.layout import DATA, Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.stage import Step, say
 
@@ -61,7 +60,7 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
         [*dumped(names), names.token_list, *shapes, *starts],
         settings,
         check=lambda: training.check(given, names.exp, step.record()),
-        reads=[names.stats / "train" / "feats_stats.npz", *heard(given, names)],
+        reads=[stats, *heard(given, names)],
     )
     yield step
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 from espnet2.main_funcs.pack_funcs import find_path_and_change_it_recursive, pack
 
-from espnet_srupp.recipe import card, decoding
+from espnet_srupp.recipe import card, config, decoding
 from espnet_srupp.recipe.files import local_name
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
@@ -37,7 +37,7 @@ def models(options: Options, names: Layout) -> dict[str, Path]:
 def extras(options: Options, names: Layout) -> list[Path]:
     """What goes in beside config and model."""
     files = [names.exp / "RESULTS.md", *sorted((names.exp / "images").glob("*.png"))]
-    settings = decoding.trained_with(names.exp / "config.yaml")
+    settings = config.trained_with(names.exp / "config.yaml")
     # what the model was trained with, whatever the command line says now
     needed = (settings.get(n) for n in ("normalize_conf.stats_file", "bpemodel"))
     files += [Path(path) for path in needed if path and Path(path).is_file()]

@@ -54,7 +54,7 @@ def run(
         jobs: what to run; the processors are shared out evenly among them.
         python: the command in front of the arguments, as --python gives it.
         watch: called a few times a second, to show how far they are.
-        append: keep what a log already holds.
+        append: keep what a log already holds; not by a scheduler.
         scheduler: of Dask, whose workers run the programs then, see `parallel`.
 
     Raises:
@@ -197,7 +197,7 @@ def end(children: Sequence[subprocess.Popen]) -> None:
 
 
 class Tail:
-    """Follows a log that is being written, from what it holds at first."""
+    """Follows a log that is being written, past what it holds at first."""
 
     def __init__(self, path: Path):
         self.path = path

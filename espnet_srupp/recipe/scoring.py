@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import jiwer
-import sentencepiece
 
 from espnet_srupp.recipe.counts import Counts
 from espnet_srupp.recipe.errors import RecipeError
@@ -14,6 +13,7 @@ from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.table import read_table
+from espnet_srupp.recipe.tokens import load_processor
 
 SPACE = "<space>"
 # tokens are separated by one space each and are compared as they are
@@ -35,7 +35,7 @@ def characters(text: str) -> list[str]:
 
 def pieces(bpemodel: Path) -> Tokenizer:
     """A tokenizer by a SentencePiece model."""
-    model = sentencepiece.SentencePieceProcessor(model_file=str(bpemodel))
+    model = load_processor(bpemodel)
     return lambda text: model.encode(" ".join(text.split()), out_type=str)
 
 

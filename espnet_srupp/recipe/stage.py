@@ -147,12 +147,13 @@ def outdated(step: Step, record: dict) -> str | None:
     return difference(old, record) or None
 
 
-def done(step: Step, force: bool) -> bool:
-    """Whether nothing is left to do, which is told then."""
-    finished = not force and outdated(step, step.record()) is None
-    if finished:
-        say(f"{step.title}: done before")
-    return finished
+def pending(step: Step, force: bool) -> dict | None:
+    """What the step is to be made from; None, which is told, if it is finished."""
+    record = step.record()
+    if force or outdated(step, record) is not None:
+        return record
+    say(f"{step.title}: done before")
+    return None
 
 
 def run(step: Step, force: bool = False, roots: Sequence[Path] = ()) -> bool:
@@ -176,13 +177,12 @@ def run(step: Step, force: bool = False, roots: Sequence[Path] = ()) -> bool:
     )
     # others may read meanwhile what is only looked at
     with held(alone=False):
-        if done(step, force):
+        if pending(step, force) is None:
             return False
     with held(alone=True):
         # another run.sh may have done it
-        if done(step, force):
+        if (record := pending(step, force)) is None:
             return False
-        record = step.record()
         why = outdated(step, record)
         say(f"{step.title}, again, as {why}" if why else step.title)
         step.check()

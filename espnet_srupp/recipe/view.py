@@ -35,7 +35,9 @@ class View:
         elif found := re.search(r"was resumed using (\S+)", line):
             self.tell(f"continuing from {found[1]}")
         elif found := re.search(r"\[train\].* N-batch=(\d+)", line):
-            self.batches = iterations(self.log.parent) or int(found[1])
+            # ESPnet counts all that there are
+            trained = config.trained_with(self.log.parent / "config.yaml")
+            self.batches = trained.get("num_iters_per_epoch") or int(found[1])
         elif found := re.search(r"(\d+)/(\d+)epoch started", line):
             self.epoch, self.epochs = int(found[1]), int(found[2])
         elif found := re.search(r"epoch:train:\d+-(\d+)batch: .*\bloss=([^,]+)", line):
@@ -68,10 +70,3 @@ class View:
     def tell(self, message: str) -> None:
         self.told = time.monotonic()
         say(f"  {message}")
-
-
-def iterations(exp: Path) -> int | None:
-    """The batches of an epoch, None where it is all that there are."""
-    path = exp / "config.yaml"
-    settings = config.read(str(path)) if path.exists() else {}
-    return settings.get("num_iters_per_epoch")

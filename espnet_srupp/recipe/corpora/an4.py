@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from espnet_srupp.recipe.corpora import sets
-from espnet_srupp.recipe.datadir import DataDir
+from espnet_srupp.recipe.datadir import DataDir, without
 from espnet_srupp.recipe.download import download, unpack
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_dir
@@ -47,10 +47,10 @@ def prepare(data: Path, downloads: Path, archive: Path | None) -> None:
         verify(find_root(target, target), target)
     root = find_root(target, target)
     train, test = (read_part(root, name) for name in PARTS)
-    utterances = sorted(train.text)
+    train_dev = set(sorted(train.text)[:TRAIN_DEV])
     made = {
-        "train_nodev": subset(train, utterances[TRAIN_DEV:]),
-        "train_dev": subset(train, utterances[:TRAIN_DEV]),
+        "train_nodev": without(train, train_dev),
+        "train_dev": without(train, train.text.keys() - train_dev),
         "test": test,
     }
     sets.write(made, data)
@@ -127,11 +127,3 @@ def read_part(root: Path, name: str) -> DataDir:
             f"{root.parent} and run stage 1 again"
         )
     return data
-
-
-def subset(data: DataDir, utterances: list[str]) -> DataDir:
-    return DataDir(
-        {u: data.wav[u] for u in utterances},
-        {u: data.text[u] for u in utterances},
-        {u: data.utt2spk[u] for u in utterances},
-    )
