@@ -97,9 +97,13 @@ def test_the_length_is_given_in_seconds(chapters):
     assert len(audio(chapters)["1-20-long0001"]) == 600
 
 
-def test_texts_can_do_without_blanks(chapters):
+def test_texts_can_do_without_blanks(chapters, capsys):
     assert join(chapters, "--num-utts", "2", "--no-space") == 0
     assert datadir.read(chapters / "target").text["1-20-long0001"] == "ONETWO"
+    assert "--no-space" not in capsys.readouterr().out
+    # which nobody would guess
+    assert join(chapters, "--num-utts", "2") == 0
+    assert "has a blank: where the script has none, as" in capsys.readouterr().out
 
 
 def test_the_same_command_gives_the_same_bytes(chapters, processes):

@@ -10,7 +10,7 @@ from espnet_srupp.longform import plot, table
 from espnet_srupp.longform.__main__ import main
 from espnet_srupp.longform.table import ALL, Cell, Scores
 
-ONE = Cell("wer", "", "", 9, 9, 200, 5.0, 0, 0, 0, 0.0, 0.0, 0.0, 1, 0, None, None)
+ONE = Cell("wer", "", "", 9, 9, 200, 5.0, 0, 0, 0, 0.0, 0.0, 0.0, 0, None, None)
 # substitutions, deletions, insertions of 200 words
 ERRORS = {
     ("0-10", "good"): (2, 4, 6),
@@ -55,6 +55,16 @@ def test_a_bin_without_interval_is_drawn(tmp_path):
     assert [list(line.get_ydata()) for line in axes.lines] == [[6, 2], [6, 95]]
 
 
+def test_a_model_that_lacks_a_bin_keeps_its_place():
+    some = [c for c in CELLS if (c.bin, c.model) != ("0-10", "good")]
+    (axes,) = plot.rate_by_length(some).axes
+    drawn = {line.get_label(): list(line.get_xdata()) for line in axes.lines}
+    assert drawn == {"poor": [0, 1], "good": [1]}
+    assert len(axes.get_xticklabels()) == 2
+    _, good = plot.kinds_of_errors(some).axes
+    assert [bar.get_x() + bar.get_width() / 2 for bar in good.patches[:1]] == [1]
+
+
 def test_kinds_of_errors_are_stacked_by_model():
     figure = plot.kinds_of_errors(CELLS)
     good, poor = figure.axes
@@ -82,7 +92,7 @@ def test_dollars_are_no_formula(tmp_path):
 def scores(tmp_path):
     everything = replace(ONE, bin=ALL, model="good")
     characters = [replace(c, unit="cer", rate=1.0) for c in CELLS]
-    settings = {"reference": "ref", "samples": 1, "seed": 0, "ngram": 3}
+    settings = {"reference": "ref", "samples": 1, "seed": 0}
     found = Scores(settings, [], [*CELLS, everything, *characters], [])
     table.write(found, tmp_path)
     return tmp_path

@@ -1,5 +1,6 @@
 """Attention is drawn as the models have it, on the same axes."""
 
+import argparse
 import shutil
 from dataclasses import replace
 
@@ -141,6 +142,13 @@ def test_an_utterance_is_chosen(recipe, monkeypatch, words, caption, seconds):
     )
     assert main(["plot-attention", "model", *words, "--out", "x"]) == 0
     assert shown == [([MAPS[0]], seconds, caption)]
+
+
+def test_what_cannot_be_read_is_not_of_median_length(recipe, tmp_path):
+    rows = f"a {tmp_path}/none.wav\nb {recipe}/wav/b.flac\n"
+    (tmp_path / "wav.scp").write_text(rows)
+    given = argparse.Namespace(data=tmp_path, utt=None)
+    assert plot_attention.chosen(given).name == "b"
 
 
 def too_short(folder):

@@ -70,14 +70,14 @@ def test_case_counts_on_request(folder):
     assert cells(folder)["0-10", "poor"].substitutions == 4
 
 
-def test_repeated_ngrams(folder):
+def test_loops_are_told(folder):
     write(folder / "poor" / "text", {**POOR, "u4": "X Y X Y X Y"})
-    assert score(folder, "--ngram", "2") == 0
-    poor = cells(folder)["40+", "poor"]
-    # X Y three times and Y X twice
-    assert (poor.ngrams, poor.repeated) == (5, 3)
-    # what the reference says once more is one A A too many
-    assert cells(folder)["10-20", "poor"].repeated == 1
+    assert score(folder) == 0
+    # of six words X Y comes twice too often
+    assert cells(folder)["40+", "poor"].repeated == 4
+    assert "| 66.67 |" in (folder / "out" / "scores.md").read_text()
+    # A A A is no loop yet
+    assert cells(folder)["10-20", "poor"].repeated == 0
 
 
 def test_models_are_compared_in_pairs(folder):
@@ -96,19 +96,21 @@ def test_intervals_of_few_recordings_are_not_made_up(folder):
     assert score(folder) == 0
     assert {cell.low for cell in cells(folder).values()} == {None}
     text = (folder / "out" / "scores.md").read_text()
-    assert "| too few recordings |" in text and "with fewer than 6" in text
+    assert "| not known |" in text and "with fewer than 6" in text
 
 
-@pytest.mark.parametrize("recordings", [1, 2, 5, 6])
-def test_six_recordings_have_an_interval(recordings):
+@pytest.mark.parametrize("sources", [1, 2, 5, 6])
+def test_six_speakers_or_recordings_have_an_interval(sources):
     said = {"good": "A B", "poor": "A"}
     results = {
-        model: Result(tally(Pair("A B", text, 3, False)), None)
+        model: Result(tally(Pair("A B", text, False)), None)
         for model, text in said.items()
     }
-    some = [Utterance(f"{n}", 1.0, results) for n in range(recordings)]
-    (_, poor), (difference,) = score_bin("wer", "all", some, 100, 0)
-    known = recordings == 6
+    some = [Utterance(f"{n}", 1.0, results) for n in range(sources)]
+    (good, poor), (difference,) = score_bin("wer", "all", some, 100, 0)
+    known = sources == 6
+    # nobody never errs
+    assert (good.low, good.high) == (None, None)
     assert (poor.low, poor.high) == ((50, 50) if known else (None, None))
     found = (difference.low, difference.high)
     assert found == ((-50, -50) if known else (None, None))
@@ -123,7 +125,38 @@ def test_recordings_are_drawn_not_segments(folder):
     write_table(samples, folder / "ref" / "utt2num_samples")
     assert score(folder) == 0
     cell = cells(folder)["all", "poor"]
-    assert (cell.recordings, cell.utterances, cell.low) == (1, 4, None)
+    assert (cell.sources, cell.utterances, cell.low) == (1, 4, None)
+
+
+def test_speakers_are_drawn_where_there_are_some(folder):
+    write_table(dict(zip(TEXT, "aabc", strict=True)), folder / "ref" / "utt2spk")
+    assert score(folder) == 0
+    found = {bin_: cell.sources for (bin_, _), cell in cells(folder).items()}
+    assert found == {"0-10": 1, "10-20": 2, "40+": 1, "all": 3}
+
+
+def test_a_bin_is_scored_without_a_model_that_has_none_of_it(folder, capsys):
+    write(folder / "poor" / "text", {u: POOR[u] for u in ("u1", "u2")})
+    assert score(folder) == 1
+    assert "u3, u4 are not in" in capsys.readouterr().err
+    found = {key: (c.utterances, c.tokens) for key, c in cells(folder).items()}
+    assert found == {
+        ("0-10", "good"): (1, 4),
+        ("0-10", "poor"): (1, 4),
+        # u3 is not compared
+        ("10-20", "good"): (1, 5),
+        ("10-20", "poor"): (1, 5),
+        ("40+", "good"): (1, 3),
+        ("all", "good"): (2, 9),
+        ("all", "poor"): (2, 9),
+    }
+
+
+def test_results_of_something_else_are_told(folder, capsys):
+    for model in ("good", "poor"):
+        write(folder / model / "text", {"x": "A"})
+    assert score(folder) == 1
+    assert "is in the results of any model" in capsys.readouterr().err
 
 
 def test_recordings_without_a_segment_are_not_looked_at(folder):
@@ -174,7 +207,7 @@ def test_bins_begin_at_0_in_any_case(folder):
         (["--bins", "10,5"], "--bins 10,5 are not rising"),
         (["--bins", "0,x"], "--bins 0,x are not rising"),
         (["--bins", ""], "are not rising numbers of seconds"),
-        (["--ngram", "0"], "--ngram 0 is not 1 or more"),
+        (["--samples", "0"], "--samples 0 is not 1 or more"),
         (["--seed", "-1"], "--seed -1 is not 0 or more"),
         (["--fs", "0"], "--fs 0 is not 1 or more"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),

@@ -56,7 +56,7 @@ def test_missing_and_unknown_results_are_named_and_the_rest_scored(folder, capsy
         line for line in capsys.readouterr().err.splitlines() if "error" in line
     )
     text = folder / "poor" / "text"
-    assert missing.startswith(f"error: u2 is not in {text}: left out for all models")
+    assert missing.startswith(f"error: u2 is not in {text}: decode again")
     assert unknown.startswith(f"error: v1, v2, v3 and 1 more are in {text} and not in")
     found = cells(folder)
     assert found["10-20", "good"].tokens == found["10-20", "poor"].tokens == 2
@@ -66,7 +66,8 @@ def test_missing_and_unknown_results_are_named_and_the_rest_scored(folder, capsy
 def test_an_empty_file_of_results_is_said_to_lack_all(folder, capsys):
     (folder / "poor" / "text").write_text("")
     assert score(folder) == 1
-    assert "is in the results of all models" in capsys.readouterr().err
+    assert "u1, u2, u3 and 1 more are not in" in capsys.readouterr().err
+    assert {model for _, model in cells(folder)} == {"good"}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_an_empty_file_of_results_is_said_to_lack_all(folder, capsys):
         (["x=poor", "x=good"], "the model x is there twice"),
         (["_x=poor"], "the model _x begins with _ or has a |"),
         (["x|y=poor"], "the model x|y begins with _ or has a |"),
-        (["x=poor", "--out", "ref/text"], "--out ref/text is not a folder"),
+        (["x=poor", "--out", "ref/text"], "--out ref/text cannot be written to"),
         (["x=nowhere"], "nowhere is missing"),
         ([], "no MODEL=RESULTS follows ref"),
     ],

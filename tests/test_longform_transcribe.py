@@ -142,12 +142,66 @@ def test_what_is_there_is_not_decoded_again(transcribe, tmp_path, monkeypatch):
     before = found(tmp_path, "a")
     transcribe("wav/a.flac", "wav/c.flac", "--out", tmp_path)
     assert decoded == ["c"] and found(tmp_path, "a") == before
+    transcribe("./wav/a.flac", "--out", tmp_path)
+    assert decoded == ["c"]
     assert (tmp_path / "text").read_text().split()[0] == "a"
     transcribe("wav/a.flac", "--out", tmp_path, "--search", "prefix")
     transcribe("wav/a.flac", "--out", tmp_path, "--dtype", "bfloat16")
     transcribe("wav/c.flac", "--out", tmp_path, model="exp/asr_conformer")
     transcribe("wav/c.flac", "--out", tmp_path, "--force", model="exp/asr_conformer")
     assert decoded == ["c", "a", "a", "c", "c"]
+
+
+def test_no_text_is_of_two_models(transcribe, tmp_path, monkeypatch):
+    transcribe("wav/a.flac", "wav/b.flac", "--out", tmp_path)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(decoder.Decoder, "transcribe", interrupted)
+    words = ("wav/a.flac", "wav/b.flac", "--out", tmp_path)
+    assert transcribe(*words, model="exp/asr_conformer")[0] == 130
+    # of each recording the old result stays until there is a new one
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *("a.json", "a.srt", "b.json", "b.srt")
+    ]
+
+
+def test_files_are_made_from_the_shortest_on_and_listed_as_given(
+    transcribe, recipe, tmp_path, monkeypatch
+):
+    soundfile.write(recipe / "wav/long.flac", noise(9000), RATE)
+    decoded = []
+    decode = decoder.Decoder.transcribe
+    monkeypatch.setattr(
+        decoder.Decoder,
+        "transcribe",
+        lambda self, source, *rest: (
+            decoded.append(source.name) or decode(self, source, *rest)
+        ),
+    )
+    transcribe("wav/long.flac", "wav/a.flac", "--out", tmp_path)
+    assert decoded == ["a", "long"]
+    assert list(scoring.read_hypotheses(tmp_path / "text")) == ["long", "a"]
+
+
+@pytest.mark.parametrize("search", ["greedy", "prefix"])
+def test_progress_is_told_layer_by_layer(transcribe, monkeypatch, search):
+    told = []
+    monkeypatch.setattr(
+        command, "tell", lambda progress, passed, seconds=0, share=0: told.append(share)
+    )
+    transcribe("wav/a.flac", "--search", search)
+    *layers, end = told
+    assert layers == [(n + 1) / len(layers) for n in range(len(layers))]
+    assert len(layers) > 1 and end == 0
+
+
+def test_audio_without_a_header_is_told_and_the_rest_is_done(transcribe, recipe):
+    (recipe / "wav/d.raw").write_bytes(bytes(800))
+    code, out, (error,) = transcribe("wav/d.raw", "wav/a.flac")
+    assert code == 1 and out.startswith("a ")
+    assert "wav/d.raw has no header: write it as WAV or FLAC" in error
 
 
 def test_nothing_is_loaded_where_all_is_there(transcribe, tmp_path, monkeypatch):

@@ -130,14 +130,14 @@ def test_everything_is_beside_the_model(finished, path):
 def test_each_number_of_utterances_is_a_bin(finished):
     scores = table.read(finished / RESULTS / "scores.json")
     found = {
-        (c.bin, c.model): (c.recordings, c.seconds, c.tokens, c.deletions)
+        (c.bin, c.model): (c.sources, c.seconds, c.tokens, c.deletions)
         for c in scores.cells
         if c.unit == "wer"
     }
     # a word lost of each recording; as many words however they are joined
     assert found == {
-        ("1x", "srupp"): (4, 2.5, 12, 4),
-        ("1x", "conformer"): (4, 2.5, 12, 0),
+        ("1x", "srupp"): (2, 2.5, 12, 4),
+        ("1x", "conformer"): (2, 2.5, 12, 0),
         ("2x", "srupp"): (2, 5, 12, 2),
         ("2x", "conformer"): (2, 5, 12, 0),
     }
@@ -194,6 +194,27 @@ def test_other_audio_is_joined_and_transcribed_again(recipe):
     assert calls() == ["own 2x None False"]
     cells = table.read(recipe / RESULTS / "scores.json").cells
     assert {cell.seconds for cell in cells} == {8}
+
+
+def test_what_a_model_cannot_transcribe_does_not_end_the_stage(recipe, capsys):
+    fake = (recipe / "fake.py").read_text()
+    (recipe / "fake.py").write_text(
+        fake.replace(
+            "out = Path(given.out)",
+            "failed = [lines.pop()] if given.exp.name == 'good' else []\n"
+            "out = Path(given.out)",
+        )
+        + 'if failed:\n    sys.exit("error: x needs more memory: cut it")\n'
+    )
+    shutil.rmtree(recipe / RESULTS)
+    assert run("--longform_models", "conformer=exp/good", factors="2") == 0
+    printed = capsys.readouterr().out
+    assert "x needs more memory: cut it (log: " in printed
+    assert "mjwl-long0001 is not in exp/own/longform/test/2x/conformer/text" in printed
+    cells = table.read(recipe / RESULTS / "scores.json").cells
+    assert {(cell.model, cell.utterances) for cell in cells} == {
+        *(("srupp", 1), ("conformer", 1))
+    }
 
 
 def no_checkpoint(recipe):

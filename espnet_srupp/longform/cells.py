@@ -23,11 +23,17 @@ class Result:
 
 @dataclass(frozen=True)
 class Utterance:
-    """An utterance of the reference, with each model's result by name."""
+    """An utterance of the reference.
 
-    recording: str
+    Attributes:
+        source: what its errors are alike in, see `score.independent`.
+        seconds: its length.
+        results: of each model by name; None where it has not been decoded.
+    """
+
+    source: str
     seconds: float
-    results: dict[str, Result]
+    results: dict[str, Result | None]
 
 
 def by_length(
@@ -76,8 +82,10 @@ def score(
 def score_bin(
     unit: str, name: str, utterances: list[Utterance], samples: int, seed: int
 ) -> tuple[list[Cell], list[Difference]]:
-    models = list(utterances[0].results)
-    errors, tokens = by_recording(unit, utterances, models)
+    utterances, models = comparable(utterances)
+    if not utterances:
+        return [], []
+    errors, tokens = by_source(unit, utterances, models)
     drawn = 100 * resampling.bootstrap(errors, tokens, samples, seed)
     found = []
     for row, model in enumerate(models):
@@ -108,6 +116,14 @@ def score_bin(
     return found, pairs
 
 
+def comparable(utterances: list[Utterance]) -> tuple[list[Utterance], list[str]]:
+    """Models that have decoded some of a bin, and what all of these have decoded."""
+    names = utterances[0].results
+    models = [name for name in names if any(u.results[name] for u in utterances)]
+    some = [u for u in utterances if models and all(u.results[m] for m in models)]
+    return some, models
+
+
 def counted(tally: Tally) -> dict[str, float]:
     """The fields of a cell that a tally tells."""
     counts = tally.counts
@@ -116,27 +132,27 @@ def counted(tally: Tally) -> dict[str, float]:
         "deletions": counts.deleted,
         "insertions": counts.inserted,
         "rate": 100 * counts.errors / counts.tokens,
-        "ngrams": tally.ngrams,
         "repeated": tally.repeated,
     }
 
 
-def bounds(drawn: np.ndarray, recordings: int) -> tuple[float | None, float | None]:
-    # so few, drawn anew, are too much alike, which would look certain
-    enough = recordings >= resampling.FEWEST
+def bounds(drawn: np.ndarray, sources: int) -> tuple[float | None, float | None]:
+    # so few, drawn anew, are too much alike, and no error at all always is, which would
+    # look certain
+    enough = sources >= resampling.FEWEST and drawn.any()
     return resampling.interval(drawn) if enough else (None, None)
 
 
-def by_recording(
+def by_source(
     unit: str, utterances: list[Utterance], models: list[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Errors (M, R) and tokens (R,) of M models on R recordings."""
-    recordings = dict.fromkeys(utterance.recording for utterance in utterances)
-    columns = {recording: column for column, recording in enumerate(recordings)}
+    """Errors (M, S) and tokens (S,) of M models on S sources."""
+    sources = dict.fromkeys(utterance.source for utterance in utterances)
+    columns = {source: column for column, source in enumerate(sources)}
     errors = np.zeros((len(models), len(columns)), np.int64)
     tokens = np.zeros(len(columns), np.int64)
     for utterance in utterances:
-        column = columns[utterance.recording]
+        column = columns[utterance.source]
         for row, model in enumerate(models):
             counts = utterance.results[model].tallies[unit].counts
             errors[row, column] += counts.errors

@@ -1,12 +1,15 @@
 """Errors and repetitions in one hypothesis, counted by words and by characters."""
 
-from collections import Counter
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from espnet_srupp.recipe import scoring
 from espnet_srupp.recipe.counts import Counts
 
 UNITS = {"wer": scoring.words, "cer": scoring.characters}
+# a loop says again at least so many tokens, and at most so many in each turn
+LEAST, PERIODS = 3, 200
 
 
 @dataclass(frozen=True)
@@ -15,13 +18,11 @@ class Pair:
 
     Attributes:
         reference, hypothesis: texts; the hypothesis may be empty.
-        ngram: length of the n-grams to look for.
         case: whether upper and lower case differ.
     """
 
     reference: str
     hypothesis: str
-    ngram: int
     case: bool
 
 
@@ -31,20 +32,14 @@ class Tally:
 
     Attributes:
         counts: of the alignment.
-        ngrams: of the hypothesis.
-        repeated: those among them that `repeated` counts.
+        repeated: tokens of the hypothesis, as `repeated` counts them.
     """
 
     counts: Counts = field(default_factory=Counts)
-    ngrams: int = 0
     repeated: int = 0
 
     def __add__(self, other: "Tally") -> "Tally":
-        return Tally(
-            self.counts + other.counts,
-            self.ngrams + other.ngrams,
-            self.repeated + other.repeated,
-        )
+        return Tally(self.counts + other.counts, self.repeated + other.repeated)
 
 
 def tally(pair: Pair) -> dict[str, Tally]:
@@ -57,24 +52,28 @@ def tally(pair: Pair) -> dict[str, Tally]:
         )
         (chunks,) = scoring.align({"": (reference, hypothesis)}, case=True).alignments
         result[unit] = Tally(
-            scoring.count(chunks, len(reference)),
-            sum(ngrams(hypothesis, pair.ngram).values()),
-            repeated(reference, hypothesis, pair.ngram),
+            scoring.count(chunks, len(reference)), repeated(reference, hypothesis)
         )
     return result
 
 
-def ngrams(tokens: list[str], n: int) -> Counter[tuple[str, ...]]:
-    return Counter(zip(*(tokens[start:] for start in range(n)), strict=False))
+def repeated(reference: list[str], hypothesis: list[str]) -> int:
+    """How many more tokens of a hypothesis than of the reference are in loops."""
+    return max(0, looped(hypothesis) - looped(reference))
 
 
-def repeated(reference: list[str], hypothesis: list[str], n: int) -> int:
-    """How many n-grams of a hypothesis are one repetition too many.
+def looped(tokens: list[str]) -> int:
+    """How many tokens say again, at once and whole, what stands right before them.
 
-    An n-gram that the hypothesis has h times and the reference r times adds
-    max(0, h - max(1, r)): neither what was said again nor a single error counts, but
-    every turn of a loop does.
+    What comes again later does not count, as it does by chance in any long text.
     """
-    said = ngrams(reference, n)
-    found = ngrams(hypothesis, n)
-    return sum(max(0, times - max(1, said[key])) for key, times in found.items())
+    codes = np.unique(tokens, return_inverse=True)[1]
+    again = np.zeros(len(codes), bool)
+    for period in range(1, min(PERIODS, len(codes) // 2) + 1):
+        same = codes[period:] == codes[:-period]
+        edges = np.flatnonzero(np.diff(same, prepend=False, append=False))
+        stretches = edges.reshape(-1, 2)
+        whole = np.ptp(stretches, axis=1) >= max(period, LEAST)
+        for begin, end in stretches[whole]:
+            again[period + begin : period + end] = True
+    return int(again.sum())

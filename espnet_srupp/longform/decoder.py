@@ -2,7 +2,9 @@
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import torch
@@ -38,8 +40,12 @@ class Decoder:
         device = given.device or ("cuda" if has_cuda else "cpu")
         self.peak_memory = GPUMemory if device == "cuda" else PeakMemory
         self.recogniser = load(found, device, getattr(torch, given.dtype))
-        make = {"joint": joint, "prefix": prefix, "greedy": greedy}[given.search]
-        self.search: Search = make(self.recogniser, given)
+        if given.search == "joint":
+            self.search: Search = joint(self.recogniser, given)
+        else:
+            beam = partial(search.prefix, beam=given.beam_size)
+            find = {"greedy": search.greedy, "prefix": beam}[given.search]
+            self.search = by_ctc(self.recogniser, find)
         # what is compiled or loaded at first use is no part of a recording's time
         second = np.zeros(self.recogniser.rate, np.float32)
         with torch.inference_mode():
@@ -93,24 +99,33 @@ def out_of_memory(error: Exception) -> bool:
     return known or "allocate memory" in str(error)
 
 
-def greedy(recogniser: Recogniser, given: argparse.Namespace) -> Search:
-    def words(xs: Tensor, seconds: float, _: Callable) -> list[Word]:
-        xs, clock = recogniser.encode(xs)
-        blank = recogniser.espnet.blank_id
-        tokens = search.greedy(recogniser.log_probs(xs), blank)
+def by_ctc(recogniser: Recogniser, find: Callable) -> Search:
+    """A search that finds tokens in CTC's probabilities of the whole recording."""
+    encoder, blank = recogniser.espnet.encoder, recogniser.espnet.blank_id
+
+    def words(xs: Tensor, seconds: float, told: Callable) -> list[Word]:
+        with telling(encoder, told):
+            xs, clock = recogniser.encode(xs)
+        tokens = find(recogniser.log_probs(xs), blank)
         return recogniser.spelling.words(tokens, clock, seconds)
 
     return words
 
 
-def prefix(recogniser: Recogniser, given: argparse.Namespace) -> Search:
-    def words(xs: Tensor, seconds: float, _: Callable) -> list[Word]:
-        xs, clock = recogniser.encode(xs)
-        blank = recogniser.espnet.blank_id
-        tokens = search.prefix(recogniser.log_probs(xs), blank, given.beam_size)
-        return recogniser.spelling.words(tokens, clock, seconds)
+@contextmanager
+def telling(encoder: torch.nn.Module, told: Callable[[float], None]) -> Iterator[None]:
+    """Tells the share of the encoder's layers that has run."""
+    layers = list(getattr(encoder, "encoders", ()))
 
-    return words
+    def tell(layer: torch.nn.Module, *_: object) -> None:
+        told((layers.index(layer) + 1) / len(layers))
+
+    hooks = [layer.register_forward_hook(tell) for layer in layers]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def joint(recogniser: Recogniser, given: argparse.Namespace) -> Search:

@@ -17,7 +17,7 @@ from espnet_srupp.longform.audio import Format
 from espnet_srupp.longform.groups import IDS
 from espnet_srupp.longform.lengths import Span, limited, spans
 from espnet_srupp.longform.plan import Recording
-from espnet_srupp.recipe import datadir
+from espnet_srupp.recipe import datadir, files
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults
@@ -112,6 +112,11 @@ def run(given: argparse.Namespace) -> None:
         f"{given.target}: {joined} utterances in {len(recordings)} recordings, "
         f"the longest {longest:.1f} s"
     )
+    if blank and not any(" " in text for text in data.text.values()):
+        print(
+            f"no transcript of {given.source} has a blank: where the script has none, "
+            "as Chinese, give --no-space"
+        )
     if problems:
         raise RecipeError(*limited(problems))
 
@@ -158,6 +163,7 @@ def check(given: argparse.Namespace) -> None:
             f"{given.target} holds {given.source}, and would be replaced: give another "
             "TARGET"
         )
+    files.claim(given.target.parent, "the folder of TARGET,")
     if given.target.exists() and not (given.target / PROVENANCE).exists():
         raise RecipeError(
             f"{given.target} is there and was not made by join: remove it or give "

@@ -94,9 +94,11 @@ def headers(data: DataDir, problems: list[str]) -> dict[str, Span]:
 
 def header(path: str, recording: str) -> Span:
     """All of a recording."""
+    name = f"{path} (utterance {recording})"
     try:
-        with soundfile.SoundFile(path) as file:
-            frames = sound.frames(file, f"{path} (utterance {recording})")
+        with sound.opened(path, name) as file:
+            sound.check_mono(file.channels, name)
+            frames = sound.frames(file, name)
             return Span(recording, path, 0, frames, file.samplerate, file.subtype)
     except soundfile.LibsndfileError:
         # says what is wrong with it

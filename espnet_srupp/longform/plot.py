@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from espnet_srupp.longform import table
 from espnet_srupp.longform.counting import UNITS
 from espnet_srupp.longform.table import ALL, Cell
+from espnet_srupp.recipe import files, fonts
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.pictures import plain
@@ -51,22 +52,25 @@ def run(given: argparse.Namespace) -> None:
     ]
     if not cells:
         raise RecipeError(f"{given.scores} holds no scores by length: make it again")
-    for name, figure in (
-        ("by_length", rate_by_length(cells)),
-        ("errors", kinds_of_errors(cells)),
-    ):
-        for suffix in ("png", "svg"):
-            path = given.out / f"{given.unit}_{name}.{suffix}"
-            save(figure, path)
-            print(path)
+    files.claim(given.out)
+    with fonts.having("".join(f"{cell.model}{cell.bin}" for cell in cells)):
+        for name, figure in (
+            ("by_length", rate_by_length(cells)),
+            ("errors", kinds_of_errors(cells)),
+        ):
+            for suffix in ("png", "svg"):
+                path = given.out / f"{given.unit}_{name}.{suffix}"
+                save(figure, path)
+                print(path)
 
 
 def rate_by_length(cells: list[Cell]) -> Figure:
     """The rate of every model over the bins, with its interval."""
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
+    bins = names_of_bins(cells)
     for number, (model, own) in enumerate(by_model(cells).items()):
-        places = np.arange(len(own))
+        places = [bins.index(cell.bin) for cell in own]
         rates = [cell.rate for cell in own]
         low, high = (
             np.array([np.nan if b is None else b for b in bounds])
@@ -78,7 +82,7 @@ def rate_by_length(cells: list[Cell]) -> Figure:
         axes.fill_between(places, low, high, alpha=0.18, linewidth=0, **look)
         # a bin between two without an interval has nothing to shade
         axes.vlines(places, low, high, alpha=0.5, linewidth=1, **look)
-    label_bins(axes, own)
+    label_bins(axes, cells)
     style(axes)
     axes.set_ylim(bottom=0)
     axes.set_ylabel(NAMES[cells[0].unit])
@@ -88,18 +92,18 @@ def rate_by_length(cells: list[Cell]) -> Figure:
 
 def kinds_of_errors(cells: list[Cell]) -> Figure:
     """A panel for each model, one above the other, with a bar for each bin."""
-    models = by_model(cells)
+    models, bins = by_model(cells), names_of_bins(cells)
     figure = Figure(figsize=(7, 1.2 + 1.9 * len(models)), layout="constrained")
     panels = figure.subplots(len(models), sharex=True, sharey=True, squeeze=False)
     for axes, (model, own) in zip(panels[:, 0], models.items(), strict=True):
-        bottom = np.zeros(len(own))
+        places, bottom = [bins.index(cell.bin) for cell in own], np.zeros(len(own))
         for kind, colour in KINDS.items():
             share = [100 * getattr(cell, kind) / cell.tokens for cell in own]
-            axes.bar(range(len(own)), share, 0.6, bottom, label=kind, color=colour)
+            axes.bar(places, share, 0.6, bottom, label=kind, color=colour)
             bottom += share
         axes.set_title(plain(model), loc="left", fontsize=10)
         style(axes)
-    label_bins(axes, own)
+    label_bins(axes, cells)
     figure.supylabel(NAMES[cells[0].unit], fontsize="medium")
     # in the order of the stack, from its top
     handles, labels = axes.get_legend_handles_labels()
@@ -115,13 +119,18 @@ def by_model(cells: list[Cell]) -> dict[str, list[Cell]]:
     return models
 
 
+def names_of_bins(cells: list[Cell]) -> list[str]:
+    """All, as a model may lack some."""
+    return list(dict.fromkeys(cell.bin for cell in cells))
+
+
 def label_bins(axes: Axes, cells: list[Cell]) -> None:
     labels = []
-    for cell in cells:
+    for cell in {cell.bin: cell for cell in cells}.values():
         mean = f"{cell.seconds:.{0 if cell.seconds >= 10 else 1}f} s"
         name = plain(cell.bin.replace("-", "–"))
         labels.append(f"{name}\n{mean}\nn={cell.utterances}")
-    axes.set_xticks(range(len(cells)), labels, fontsize=8)
+    axes.set_xticks(range(len(labels)), labels, fontsize=8)
     axes.set_xlabel("utterances by length: mean and number")
 
 

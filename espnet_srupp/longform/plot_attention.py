@@ -21,7 +21,7 @@ from espnet_srupp.longform import sources, waveform
 from espnet_srupp.longform.lengths import limited
 from espnet_srupp.longform.plot import save
 from espnet_srupp.longform.sources import Source
-from espnet_srupp.recipe import fonts
+from espnet_srupp.recipe import files, fonts
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.pictures import plain
 from espnet_srupp.recipe.table import read_table
@@ -77,6 +77,7 @@ def run(given: argparse.Namespace) -> None:
     """
     if not given.out.name:
         raise RecipeError(f"--out {given.out} is a folder: give a file without suffix")
+    files.claim(given.out.parent, "the folder of --out,")
     source = chosen(given)
     seconds = waveform.seconds(source)
     if seconds > LONGEST:
@@ -88,7 +89,7 @@ def run(given: argparse.Namespace) -> None:
     with redirect_stdout(sys.stderr):
         maps = [look(word, source, given.checkpoint) for word in given.models]
     title = caption(given, source)
-    with fonts.having(title):
+    with fonts.having(title + "".join(each.title for each in maps)):
         figure = draw(maps, seconds, title)
         for suffix in ("png", "svg"):
             path = given.out.with_name(f"{bare(given.out.name)}.{suffix}")
@@ -109,10 +110,10 @@ def chosen(given: argparse.Namespace) -> Source:
     problems: list[str] = []
     found = {source.name: source for source in sources.listed(given.data, problems)}
     if given.utt is None:
-        ordered = sorted(found.values(), key=waveform.seconds)
-        if not ordered:
+        seconds = waveform.measured(found.values(), problems)
+        if not seconds:
             raise RecipeError(*limited(problems))
-        return ordered[len(ordered) // 2]
+        return sorted(seconds, key=seconds.get)[len(seconds) // 2]
     if given.utt not in found:
         raise RecipeError(
             f"{given.data} has no utterance {given.utt}: give one of its wav.scp, or "

@@ -1,12 +1,15 @@
-"""How sure an error rate and a difference of two are, by drawing recordings anew."""
+"""How sure an error rate and a difference of two are, by drawing their sources anew.
+
+A source is a speaker or a recording: what is independent of the others.
+"""
 
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-# what is called 95 % holds the true rate in 50 % of cases with 2 recordings, 77 % with
-# 3, 79 % with 5, 89 % with 10 and 92 % with 30 (benchmarks/interval_coverage.py)
+# what is called 95 % holds the true rate in 51 % of cases with 2 sources, 72 % with
+# 3, 78 % with 5, 91 % with 10 and 92 % with 30 (benchmarks/interval_coverage.py)
 FEWEST = 6
 CELLS = 1_000_000  # of an array in memory at a time
 
@@ -14,15 +17,15 @@ CELLS = 1_000_000  # of an array in memory at a time
 def bootstrap(
     errors: NDArray, tokens: NDArray, samples: int, seed: int
 ) -> NDArray[np.float64]:
-    """Error rates of samples of recordings, drawn with replacement.
+    """Error rates of samples of sources, drawn with replacement.
 
     Every model is rated on the same samples, so that differences between rows are
     paired (Bisani and Ney, "Bootstrap estimates for confidence intervals in ASR
     performance evaluation", ICASSP 2004).
 
     Args:
-        errors: (M, R) for M models and R recordings.
-        tokens: (R,) of the reference, each above 0.
+        errors: (M, S) for M models and S sources.
+        tokens: (S,) of the reference, each above 0.
         samples: how many to draw.
         seed: of the random numbers.
 
@@ -46,13 +49,13 @@ def interval(values: NDArray) -> tuple[float, float]:
 def matched_pairs(differences: NDArray, samples: int, seed: int) -> float:
     """The probability of such a difference between two models that are equally good.
 
-    If they are, exchanging their results for any recording changes nothing. This
-    counts how often the sum of differences is as far from 0 when every recording is
-    exchanged or not by chance: over all 2^R ways where these are at most `samples`
+    If they are, exchanging their results for any source changes nothing. This
+    counts how often the sum of differences is as far from 0 when every source is
+    exchanged or not by chance: over all 2^S ways where these are at most `samples`
     and fit in memory, else over `samples` of them and the one observed.
 
     Args:
-        differences: (R,) errors of one model less those of the other, integers.
+        differences: (S,) errors of one model less those of the other, integers.
         samples: how many exchanges to draw.
         seed: of the random numbers.
 

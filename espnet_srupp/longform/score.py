@@ -2,9 +2,10 @@
 
 REFERENCE is a data directory; each MODEL=RESULTS is a name and a decoded set: a `text`
 file, or the folder that holds it. Prints a table, and writes scores.md, scores.json,
-scores.csv and differences.csv to the folder of --out. Utterances that not all models
-have decoded are named and left out. Where a `longform.jsonl` lies beside `text`, the
-table tells real-time factor and peak memory as well; each of its lines is
+scores.csv and differences.csv to the folder of --out. A bin is scored for the models
+that have decoded some of it, on what all of those have; what a model lacks is named.
+Where a `longform.jsonl` lies beside `text`, the table tells real-time factor and peak
+memory as well; each of its lines is
 {"utterance": ID, "audio_seconds": X, "computing_seconds": X, "peak_bytes": N}.
 
 Several references, each followed by the results of the same models, are scored one by
@@ -24,7 +25,8 @@ from espnet_srupp.longform.cells import Result, Utterance
 from espnet_srupp.longform.counting import Pair, tally
 from espnet_srupp.longform.sets import Set
 from espnet_srupp.longform.table import Scores
-from espnet_srupp.recipe import datadir
+from espnet_srupp.recipe import datadir, files
+from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import cores
 from espnet_srupp.recipe.parallel import parallel_map
@@ -47,13 +49,6 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="S,S,...",
         help="lengths in seconds at which a bin begins, of a single reference "
         f"(default: {BINS}); bins without utterances are left out",
-    )
-    add(
-        "--ngram",
-        metavar="N",
-        type=int,
-        default=3,
-        help="length of repeated n-grams to look for (default: %(default)s)",
     )
     add("--case", action="store_true", help="upper and lower case differ")
     add(
@@ -108,18 +103,12 @@ def run(given: argparse.Namespace) -> None:
 
 
 def check(given: argparse.Namespace) -> None:
-    for name, least in (
-        ("ngram", 1),
-        ("samples", 1),
-        ("seed", 0),
-        ("fs", 1),
-        ("nj", 1),
-    ):
+    for name, least in (("samples", 1), ("seed", 0), ("fs", 1), ("nj", 1)):
         value = getattr(given, name)
         if value is not None and value < least:
             raise RecipeError(f"--{name} {value} is not {least} or more: correct it")
-    if given.out is not None and given.out.exists() and not given.out.is_dir():
-        raise RecipeError(f"--out {given.out} is not a folder: give another")
+    if given.out is not None:
+        files.claim(given.out)
 
 
 def settings(given: argparse.Namespace, decoded: list[Set]) -> dict:
@@ -131,7 +120,7 @@ def settings(given: argparse.Namespace, decoded: list[Set]) -> dict:
     return {
         "reference": ", ".join(str(each.reference) for each in decoded),
         "models": models,
-        **{name: getattr(given, name) for name in ("ngram", "case", "samples", "seed")},
+        **{name: getattr(given, name) for name in ("case", "samples", "seed")},
         "version": espnet_srupp.__version__,
     }
 
@@ -152,30 +141,41 @@ def read_bins(words: str) -> list[float]:
 def compare(
     each: Set, given: argparse.Namespace, problems: list[str]
 ) -> list[Utterance]:
-    """Counts errors in what all models have decoded; adds the rest to `problems`."""
+    """Counts errors in what models have decoded; adds the rest to `problems`."""
     # without recordings that have no segment
     data = datadir.without(datadir.read(each.reference), ())
     texts = {model: sets.read_texts(path) for model, path in each.models.items()}
     problems += sets.left_out(data, each, texts)
     seconds = lengths.seconds(data, each.reference, given.fs)
-    common = [u for u in data.text if all(u in found for found in texts.values())]
-    if not common:
+    heard = {model: [u for u in data.text if u in t] for model, t in texts.items()}
+    if not any(heard.values()):
         raise RecipeError(
-            f"no utterance of {each.reference} is in the results of all models: check "
+            f"no utterance of {each.reference} is in the results of any model: check "
             "that they are the same set"
         )
     jobs = [
-        Pair(data.text[u], found[u], given.ngram, given.case)
-        for found in texts.values()
-        for u in common
+        Pair(data.text[u], texts[model][u], given.case)
+        for model, some in heard.items()
+        for u in some
     ]
     tallies = iter(parallel_map(tally, jobs, given.nj, "alignment", "texts"))
-    results: dict[str, dict[str, Result]] = {u: {} for u in common}
-    for model in texts:
+    results: dict[str, dict] = {u: dict.fromkeys(texts) for u in data.text}
+    for model, some in heard.items():
         used = usage.read(each.models[model].with_name(usage.NAME))
-        for utterance in common:
+        for utterance in some:
             results[utterance][model] = Result(next(tallies), used.get(utterance))
-    recordings = {u: u for u in common}
-    if data.segments is not None:
-        recordings = {u: data.segments[u][0] for u in common}
-    return [Utterance(recordings[u], seconds[u], results[u]) for u in common]
+    sources = independent(data)
+    return [Utterance(sources[u], seconds[u], some) for u, some in results.items()]
+
+
+def independent(data: DataDir) -> dict[str, str]:
+    """What each utterance comes from: its speaker, or, of a single one, its recording.
+
+    Errors are alike in all that a speaker says: who takes parts of it for independent
+    is far too sure (benchmarks/interval_coverage.py).
+    """
+    if len(set(data.utt2spk.values())) > 1:
+        return data.utt2spk
+    if data.segments is None:
+        return {utterance: utterance for utterance in data.text}
+    return {u: recording for u, (recording, _, _) in data.segments.items()}

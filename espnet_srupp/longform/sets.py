@@ -100,8 +100,8 @@ def left_out(
         path = given.models[model]
         if missing := sorted(data.text.keys() - found.keys()):
             yield (
-                f"{shortened(missing)} not in {path}: left out for all models, decode "
-                "again to score them"
+                f"{shortened(missing)} not in {path}: decode again to score them; "
+                f"where {model} has others of the bin, no model is scored on them"
             )
         if unknown := sorted(found.keys() - data.text.keys()):
             yield (

@@ -33,7 +33,8 @@ class Source:
     def state(self) -> dict:
         """What changes if the audio does."""
         stat = Path(self.path).stat()
-        return {**asdict(self), "bytes": stat.st_size, "changed": stat.st_mtime_ns}
+        told = {"bytes": stat.st_size, "changed": stat.st_mtime_ns}
+        return asdict(self) | {"path": str(Path(self.path).resolve())} | told
 
 
 def find(inputs: Iterable[str], problems: list[str]) -> list[Source]:

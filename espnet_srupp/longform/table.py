@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import IO
 
+from espnet_srupp.longform.resampling import FEWEST
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
 
@@ -22,19 +23,20 @@ class Cell:
         bin: "10-20" is 10 s or more and less than 20 s, "40+" is 40 s or more; of
             several references, which one.
         model: its name.
-        recordings, utterances, tokens: of the reference.
+        sources: what intervals and p are drawn from, see `score.independent`.
+        utterances, tokens: of the reference.
         seconds: mean length of the utterances.
         substitutions, deletions, insertions: how many.
         rate: errors in percent of the tokens.
-        low, high: 95 % interval of the rate; None of fewer than 6 recordings.
-        ngrams, repeated: of the hypotheses, see `counting.repeated`.
+        low, high: 95 % interval of the rate; None of few sources or without an error.
+        repeated: tokens of the hypotheses, see `counting.repeated`.
         real_time_factor, peak_bytes: None where not logged.
     """
 
     unit: str
     bin: str
     model: str
-    recordings: int
+    sources: int
     utterances: int
     tokens: int
     seconds: float
@@ -44,7 +46,6 @@ class Cell:
     rate: float
     low: float | None
     high: float | None
-    ngrams: int
     repeated: int
     real_time_factor: float | None
     peak_bytes: int | None
@@ -58,7 +59,7 @@ class Difference:
         unit, bin: as of a cell.
         first, second: names of the models.
         difference: rate of the first less that of the second, in percent.
-        low, high: 95 % interval of it; None of fewer than 6 recordings.
+        low, high: 95 % interval of it; None as of a cell.
         p: of `resampling.matched_pairs`.
     """
 
@@ -133,13 +134,13 @@ def markdown(scores: Scores) -> str:
     parts = [
         "# Error rates by length\n",
         f"Reference: {settings['reference']}. Rates are in percent of its tokens, with "
-        f"95 % intervals by {settings['samples']} bootstrap samples of recordings "
-        f"(seed {settings['seed']}). Of few recordings these are too narrow: in "
-        "simulations they held the true rate in 89 % of cases with 10 recordings and "
-        'in 92 % with 30; with fewer than 6 there are none. "repeated" is the share of '
-        f"the {settings['ngram']}-grams in the results that are one repetition too "
-        "many; p is that of a two-sided matched-pairs test, not corrected for the "
-        "number of tests.\n",
+        f"95 % intervals by {settings['samples']} bootstrap samples of speakers, or of "
+        f"recordings where there is but one speaker (seed {settings['seed']}). Of few "
+        "of these they are too narrow: in simulations they held the true rate in 91 % "
+        f"of cases with 10 and in 92 % with 30; with fewer than {FEWEST} there are "
+        'none. "repeated" is the share of the results that says again, at once, what '
+        "stands right before it; p is that of a two-sided matched-pairs test by "
+        "speakers or recordings, not corrected for the number of tests.\n",
     ]
     parts += [f"**Left out:** {sentence}\n" for sentence in scores.left_out]
     for unit in dict.fromkeys(cell.unit for cell in scores.cells):
@@ -152,7 +153,7 @@ def markdown(scores: Scores) -> str:
 
 def cell_table(cells: list[Cell], unit: str) -> str:
     head = [
-        *("bin", "mean seconds", "recordings", "utterances"),
+        *("bin", "mean seconds", "speakers or recordings", "utterances"),
         *("words" if unit == "wer" else "characters", "model", unit.upper()),
         *("95 % interval", "Sub", "Del", "Ins", "repeated"),
         *("real-time factor", "peak memory"),
@@ -163,15 +164,16 @@ def cell_table(cells: list[Cell], unit: str) -> str:
 def cell_row(cell: Cell) -> list[str]:
     kinds = (cell.substitutions, cell.deletions, cell.insertions)
     factor, peak = cell.real_time_factor, cell.peak_bytes
+    said = cell.tokens - cell.deletions + cell.insertions
     return [
         cell.bin,
         f"{cell.seconds:.1f}",
-        *(str(n) for n in (cell.recordings, cell.utterances, cell.tokens)),
+        *(str(n) for n in (cell.sources, cell.utterances, cell.tokens)),
         cell.model,
         f"{cell.rate:.2f}",
         span(cell.low, cell.high),
         *(f"{100 * n / cell.tokens:.2f}" for n in kinds),
-        f"{100 * cell.repeated / max(1, cell.ngrams):.2f}",
+        f"{100 * cell.repeated / max(1, said):.2f}",
         NOT_LOGGED if factor is None else f"{factor:.3f}",
         NOT_LOGGED if peak is None else f"{peak / 1e9:.2f} GB",
     ]
@@ -197,7 +199,7 @@ def difference_table(differences: list[Difference], unit: str) -> str:
 
 def span(low: float | None, high: float | None, sign: str = "") -> str:
     if low is None:
-        return "too few recordings"
+        return "not known"
     return f"{low:{sign}.2f} to {high:{sign}.2f}"
 
 

@@ -107,7 +107,7 @@ def run(given: argparse.Namespace) -> None:
     """
     check(given)
     problems: list[str] = []
-    lengths = measured(sources.find(given.audio, problems), problems)
+    lengths = waveform.measured(sources.find(given.audio, problems), problems)
     if lengths:
         if given.out is not None:
             # before hours of decoding
@@ -139,17 +139,6 @@ def check(given: argparse.Namespace) -> None:
             f"--overlap {given.overlap} is not from 0 s to half of --window "
             f"{given.window}: correct it"
         )
-
-
-def measured(found: list[Source], problems: list[str]) -> dict[Source, float]:
-    """Seconds of each that can be read; adds to `problems` what cannot."""
-    lengths = {}
-    for source in found:
-        try:
-            lengths[source] = waveform.seconds(source)
-        except (RecipeError, OSError) as error:
-            problems.append(str(error))
-    return lengths
 
 
 def transcribe(
@@ -187,8 +176,13 @@ def transcribe(
         if len(done) < len(lengths):
             with quiet():
                 decoder = decoding.Decoder(found, given)
+            if given.out is not None:
+                transcript.begin(given.out)
         passed = 0.0
-        for source, seconds in lengths.items():
+        # the memory that one took, its process keeps: to files the shortest come first
+        order = sorted(lengths, key=lengths.get) if given.out else lengths
+        for source in order:
+            seconds = lengths[source]
             try:
                 if source not in done:
                     if given.out is not None:

@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
 
 from espnet_srupp.longform import usage
 from espnet_srupp.longform.usage import Usage
 from espnet_srupp.longform.words import Word
+from espnet_srupp.recipe import files
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
 
@@ -49,14 +49,7 @@ def claim(directory: Path) -> None:
     Raises:
         RecipeError: it cannot be written to, or has a `text` of something else.
     """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=directory):
-            pass
-    except OSError as error:
-        raise RecipeError(
-            f"--out {directory} cannot be written to ({error.strerror}): give another"
-        ) from error
+    files.claim(directory)
     if (directory / "text").exists() and not (directory / usage.NAME).exists():
         raise RecipeError(
             f"--out {directory} has a text that transcribe did not make: give another"
@@ -93,6 +86,13 @@ def write(transcript: Transcript, directory: Path) -> None:
         file.write("\n")
     with atomic_file(directory / f"{transcript.name}.srt") as file:
         file.write(subtitles(transcript.words, transcript.blank))
+
+
+def begin(directory: Path) -> None:
+    """Removes the files that tell of all recordings, which are not of one model now."""
+    # in this order, see `claim`
+    for name in ("text", usage.NAME):
+        (directory / name).unlink(missing_ok=True)
 
 
 def write_all(made: Sequence[Transcript], directory: Path) -> None:

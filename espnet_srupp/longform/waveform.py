@@ -1,6 +1,6 @@
 """Samples of recordings of any length: mono, at a model's rate, block by block."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +35,17 @@ def seconds(source: Source) -> float:
                 "segments file"
             )
         return (end - begin) / file.samplerate
+
+
+def measured(found: Iterable[Source], problems: list[str]) -> dict[Source, float]:
+    """Seconds of each that can be read; adds to `problems` what cannot."""
+    lengths = {}
+    for source in found:
+        try:
+            lengths[source] = seconds(source)
+        except (RecipeError, OSError) as error:
+            problems.append(str(error))
+    return lengths
 
 
 def blocks(source: Source, rate: int) -> Iterator[np.ndarray]:
@@ -82,7 +93,7 @@ def mono(
 
 def opened(source: Source) -> soundfile.SoundFile:
     try:
-        return soundfile.SoundFile(source.path)
+        return sound.opened(source.path, str(source))
     except soundfile.LibsndfileError as error:
         if source.path.endswith("|"):
             raise RecipeError(

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO
 
 from espnet_srupp.recipe.errors import RecipeError
@@ -22,6 +23,23 @@ def local_name(path: str | Path) -> str:
         return str(path)
     here = Path.cwd()
     return str(path.relative_to(here)) if here in path.parents else path.name
+
+
+def claim(directory: Path, option: str = "--out") -> None:
+    """Makes a folder for results, before the work whose results they are.
+
+    Raises:
+        RecipeError: it cannot be written to; names the option.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise RecipeError(
+            f"{option} {directory} cannot be written to ({error.strerror}): give "
+            "another"
+        ) from error
 
 
 @contextmanager

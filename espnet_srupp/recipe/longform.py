@@ -146,7 +146,7 @@ def transcribe(options: Options, exp: Path, reference: Path, target: Path) -> No
         target: the folder for the results.
 
     Raises:
-        RecipeError: `transcribe` failed.
+        RecipeError: `transcribe` failed and left no results.
     """
     words = [
         *("transcribe", str(exp), str(reference), "--out", str(target)),
@@ -159,22 +159,39 @@ def transcribe(options: Options, exp: Path, reference: Path, target: Path) -> No
     log = target.with_name(f"{target.name}.log")
     # what an earlier one told is no progress
     log.unlink(missing_ok=True)
+    # nor are its results those of this one; of each recording they stay
+    for name in RESULTS:
+        (target / name).unlink(missing_ok=True)
     tail = Tail(log)
-    run(words, log, options.python, lambda: show(tail))
+    try:
+        run(words, log, options.python, lambda: show(tail))
+    except RecipeError as error:
+        # it has transcribed what it could, as where one recording is too long for it
+        if not (target / RESULTS[0]).exists():
+            raise
+        say(f"  {error}: going on without")
 
 
 def score(options: Options, results: dict[Path, dict[str, Path]], target: Path) -> None:
     """Scores each reference's results by model, into one table.
 
     Raises:
-        RecipeError: `score` failed, or found that results are missing.
+        RecipeError: `score` failed and left no scores.
     """
     words = ["score", "--out", str(target), "--nj", str(options.nj)]
     words += ["--case"] if options.score_opts == "-s" else []
     for reference, found in results.items():
         words.append(str(reference))
         words += [f"{name}={path}" for name, path in found.items()]
-    run(words, target / "score.log")
+    for name in SCORES:
+        (target / name).unlink(missing_ok=True)
+    try:
+        run(words, target / "score.log")
+    except RecipeError as error:
+        # results that are missing it tells at its end, in scores.md too
+        if not (target / SCORES[0]).exists():
+            raise
+        say(f"  {error}")
 
 
 def draw(target: Path) -> None:

@@ -31,14 +31,8 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
             mono, or holds samples that are not numbers.
     """
     name = f"{path} (utterance {key})"
-    if path.lower().endswith(".raw"):
-        # soundfile would ask for what only a header tells
-        raise DataError(
-            f"{name} has no header: write it as WAV or FLAC, or leave it out",
-            "without a header",
-        )
     try:
-        with soundfile.SoundFile(path) as file:
+        with opened(path, name) as file:
             left = frames(file, name)
             # not all at once: a damaged header may promise more than there is memory
             blocks = [np.zeros((0, file.channels), np.float32)]
@@ -57,11 +51,7 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
         raise DataError(f"{name} is truncated: {AGAIN}", "truncated")
     if form == "OGG" and ogg.damaged(path):
         raise DataError(f"{name} is corrupt: {AGAIN}", "corrupt")
-    if audio.shape[1] != 1:
-        raise DataError(
-            f"{name} has {audio.shape[1]} channels: keep or mix down to one of them",
-            "several channels",
-        )
+    check_mono(audio.shape[1], name)
     if not len(audio):
         raise DataError(f"{name} holds no samples: {AGAIN}", "no samples")
     if not np.isfinite(audio).all():
@@ -69,6 +59,30 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
             f"{name} holds samples that are not numbers: {AGAIN}", "not a number"
         )
     return audio[:, 0], rate
+
+
+def opened(path: str, name: str) -> soundfile.SoundFile:
+    """Opens an audio file, which errors call `name`.
+
+    Raises:
+        DataError: it has no header.
+        soundfile.LibsndfileError: it is missing or of no known format.
+    """
+    if path.lower().endswith(".raw"):
+        # soundfile would ask for what only a header tells
+        raise DataError(
+            f"{name} has no header: write it as WAV or FLAC, or leave it out",
+            "without a header",
+        )
+    return soundfile.SoundFile(path)
+
+
+def check_mono(channels: int, name: str) -> None:
+    if channels != 1:
+        raise DataError(
+            f"{name} has {channels} channels: keep or mix down to one of them",
+            "several channels",
+        )
 
 
 def frames(file: soundfile.SoundFile, name: str) -> int:
