@@ -73,8 +73,10 @@ demo: install
 	@find recipes/mini/asr1/exp -name RESULTS.md -o -name training_curves.png \
 	  -o -name attention.png | sort | sed 's/^/  /'
 
+# in the order of the alphabet: by numbers of tests the longest files would come last
 test: install
-	@OMP_NUM_THREADS=1 '$(BIN)/python' -m pytest -n 2 --dist loadfile --max-worker-restart 0
+	@OMP_NUM_THREADS=1 '$(BIN)/python' -m pytest -n 2 --dist loadfile \
+	  --no-loadscope-reorder --max-worker-restart 0
 
 fuzz: install
 	@'$(BIN)/python' tests/test_fuzz.py 600

