@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from espnet_srupp.recipe import statistics
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.table import write_table
 
 
 @pytest.mark.parametrize(("lines", "nj"), [(5, 1), (5, 2), (7, 3), (3, 3)])
@@ -37,6 +39,23 @@ def test_each_process_has_a_log_of_its_own(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         statistics.gather(given, layout(given), sets, tmp_path / "x", lambda *_: [])
     assert len({job.log for job in jobs}) == len({job.output for job in jobs}) == 3
+
+
+def test_training_sees_no_utterance_without_a_path_for_ctc(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = Options(train_set="a", valid_set="b", test_sets="c", token_type="char")
+    given = replace(given, asr_args="--encoder srupp --frontend_conf hop_length=160")
+    names, words = layout(given), {f"u{n:02}": "ABC" for n in range(20)}
+    # of 16 frames the encoder makes 3
+    write_table(words | {"u07": "ABABC"}, tmp_path / "text")
+    samples = dict.fromkeys(words, 16000) | {"u07": 2560}
+    write_table(samples, tmp_path / "utt2num_samples")
+    kept = statistics.fit(given, names, "train", tmp_path)
+    assert kept.read_text().split("\n")[6:8] == ["u06 16000", "u08 16000"]
+    (dropped,) = (names.stats / "train" / "dropped").read_text().splitlines()
+    assert dropped.startswith("u07 ")
+    with pytest.raises(RecipeError, match="u07"):
+        statistics.fit(replace(given, strict=True), names, "train", tmp_path)
 
 
 def test_size_of_the_vocabulary_is_appended(tmp_path):
