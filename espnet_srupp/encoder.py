@@ -52,7 +52,8 @@ class SRUppEncoder(AbsEncoder):
         gradient_checkpointing: training keeps the layers' inputs alone and computes
             each layer again for its gradients: less memory, more time, same numbers.
         compile_layers: training runs the layers as `torch.compile` makes them, for all
-            lengths alike; that takes a C++ compiler on a CPU and Triton on a GPU.
+            lengths alike; that takes a C++ compiler on a CPU and Triton on a GPU, and
+            no `attention_dropout_rate`.
 
     Raises:
         ValueError: an unknown `input_layer`, one without convolutions to separate, a
@@ -120,6 +121,12 @@ class SRUppEncoder(AbsEncoder):
             raise ValueError(
                 f"layer_pooling is {layer_pooling}: give a whole number from 1 on for "
                 f"each of the {num_blocks} layers"
+            )
+        if compile_layers and attention_dropout_rate:
+            # torch 2.11: "Node add_291 was invalid, but is output"
+            raise ValueError(
+                "compile_layers does not go with attention_dropout_rate, as torch's "
+                "inductor fails on it: leave out one of them"
             )
         self.gradient_checkpointing = gradient_checkpointing
         self.compile_layers = compile_layers
@@ -210,7 +217,8 @@ class SRUppEncoder(AbsEncoder):
             None: there is no state to carry.
 
         Raises:
-            TooShortUttError: no utterance is long enough for the subsampling.
+            TooShortUttError: there is no utterance that is long enough for the
+                subsampling.
         """
         if masks is not None:
             ilens = (~masks).sum(1)
@@ -239,7 +247,7 @@ class SRUppEncoder(AbsEncoder):
         width = longest = xs_pad.shape[1]
         if not torch.compiler.is_compiling():
             # traced code cannot read lengths: there the batch keeps its padded width
-            longest = int(ilens.max())
+            longest = int(ilens.max()) if len(ilens) else 0
         if longest > width:
             raise ValueError(
                 f"ilens names {longest} frames, but xs_pad has {width}: pad it to the "

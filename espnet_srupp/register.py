@@ -17,7 +17,7 @@ from espnet_srupp.compat import ASR_TASK, AbsEncoder, ClassChoices
 from espnet_srupp.determinism import repeat_bits
 from espnet_srupp.encoder import SRUppEncoder
 
-# beats, hubert, lid and spk are not among them: they call their AbsEncoders differently
+# not beats, hubert, lid, s2t_ctc and spk: they call their AbsEncoders differently
 TASKS = {ASR_TASK} | {
     f"espnet2.tasks.{name}"
     for name in (
@@ -30,7 +30,6 @@ TASKS = {ASR_TASK} | {
         "mt",
         "s2st",
         "s2t",
-        "s2t_ctc",
         "slu",
         "ssl",
         "st",

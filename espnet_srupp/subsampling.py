@@ -86,7 +86,8 @@ class Conv2dSubsampling(nn.Module):
             layers += [nn.Conv2d(channels, output_size, kernel, stride, groups=groups)]
             if groups > 1:
                 layers += [nn.Conv2d(output_size, output_size, 1)]
-            # the convolution's backward pass does without its output
+            # the convolution's backward pass does without its output, but a hook on it
+            # sees what the ReLU leaves, and torch refuses a full backward hook there
             layers += [nn.ReLU(inplace=True)]
             channels = output_size
         self.conv = nn.Sequential(*layers)

@@ -81,6 +81,10 @@ def test_interctc_of_a_layer_that_has_no_successor_is_refused(interctc_layer_idx
         ({"layer_pooling": [1, "a", 1]}, "give a whole number"),
         ({"layer_pooling": [1, True, 1]}, "give a whole number"),
         ({"state_weight": 2.0}, "state_weight is 2.0: give a number"),
+        (
+            {"compile_layers": True, "attention_dropout_rate": 0.1},
+            "compile_layers does not go with attention_dropout_rate",
+        ),
         ({"embed_size": 0}, "embed_size is 0: give 1 or more"),
         ({"hidden_size": 0}, "hidden_size is 0: give 1 or more"),
         ({"attention_size": 0}, "attention_size is 0: give 1 or more"),

@@ -144,6 +144,12 @@ def test_too_short_utterances_alone_raise_espnets_error(input_layer, limit, T):
     assert (error.value.actual_size, error.value.limit) == (n, limit)
 
 
+def test_a_batch_without_utterances_is_too_short():
+    encoder, _ = build()
+    with pytest.raises(TooShortUttError, match="has 0 frames"):
+        encoder(torch.randn(0, 50, 20), torch.zeros(0, dtype=torch.int64))
+
+
 @pytest.mark.parametrize("input_layer", ["conv2d", "conv2d8", "linear"])
 def test_too_short_utterances_beside_others_have_no_frames(input_layer):
     encoder, _ = build(input_layer=input_layer)

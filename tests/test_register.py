@@ -17,7 +17,7 @@ from espnet_srupp.encoder import SRUppEncoder
 from espnet_srupp.register import TASKS
 
 OTHER_CALLING_CONVENTIONS = {
-    f"espnet2.tasks.{name}" for name in ("beats", "hubert", "lid", "spk")
+    f"espnet2.tasks.{name}" for name in ("beats", "hubert", "lid", "s2t_ctc", "spk")
 }
 DATA = Path(__file__).parent / "data"
 
