@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch.autograd import DeviceType
 
+pytestmark = pytest.mark.once
+
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 

@@ -31,6 +31,7 @@ ASR_ARGS = """
 --batch_type unsorted --batch_size 2 --accum_grad 1 --num_workers 0
 --optim_conf lr=0.004 --optim_conf weight_decay=0 --scheduler_conf warmup_steps=40
 --max_epoch 4 --num_iters_per_epoch 50 --keep_nbest_models 1 --num_att_plot 0
+--use_matplotlib false
 """
 
 

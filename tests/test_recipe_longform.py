@@ -15,6 +15,8 @@ from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
 
+pytestmark = pytest.mark.once
+
 RATE = 1000
 # three words each, of two speakers; ids are those of AN4
 TEXT = {

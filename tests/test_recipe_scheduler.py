@@ -19,6 +19,8 @@ from espnet_srupp.recipe.process import Job
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 pytest.importorskip("dask_jobqueue")
+
+pytestmark = pytest.mark.once
 NAMES = [f"job{n:02}" for n in range(24)]
 SBATCH = """#!/bin/sh
 # reads a batch script when it is submitted, as Slurm does, and runs it at once
@@ -186,7 +188,9 @@ def test_slurm_runs_the_work_in_as_many_jobs_as_asked(slurm):
 
 def test_a_job_of_slurm_that_ends_early_is_replaced(slurm, kill):
     kill(8, group=True)
-    with dask.config.set(JOBQUEUE):
+    # Dask waits so long before it has another job for a lost one
+    soon = {"distributed.deploy.lost-worker-timeout": "1s"}
+    with dask.config.set(JOBQUEUE | soon):
         done = parallel_map(write, NAMES, 1, "work", scheduler=parallel.SLURM)
     assert done == NAMES
     assert len(list(Path().glob("*.submitted"))) == 2

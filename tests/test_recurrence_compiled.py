@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 PACKAGE = Path(__file__).parents[1]
 DOUBLE = """
 from espnet_srupp.recurrence.compiled import jit
