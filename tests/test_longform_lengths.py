@@ -24,6 +24,12 @@ def test_lengths_come_from_headers(recorded, tmp_path):
     assert lengths.seconds(recorded, tmp_path) == {"a": 1.5, "b": 2}
 
 
+def test_audio_of_several_channels_has_a_length_as_well(recorded, tmp_path):
+    # `transcribe` mixes them down, and its results are to be scored
+    soundfile.write(recorded.wav["a"], np.zeros((500, 2)), 1000)
+    assert lengths.seconds(recorded, tmp_path) == {"a": 0.5, "b": 2}
+
+
 def test_lengths_come_from_segments(recorded, tmp_path):
     segments = {"u": ("a", 0.25, 1.5), "v": ("b", 0.0, 0.5)}
     data = DataDir(recorded.wav, {"u": "X", "v": "Y"}, {"u": "s", "v": "s"}, segments)

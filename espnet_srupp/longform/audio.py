@@ -44,6 +44,20 @@ class Job:
     form: Format
 
 
+def mono(found: dict[str, Span], problems: list[str]) -> dict[str, Span]:
+    """What has one channel; adds other files to `problems`."""
+    left: dict[str, Span] = {}
+    told: dict[str, str] = {}
+    for utterance, span in found.items():
+        try:
+            sound.check_mono(span.channels, f"{span.path} (utterance {span.recording})")
+            left[utterance] = span
+        except RecipeError as error:
+            told[span.recording] = str(error)
+    problems += told.values()
+    return left
+
+
 def common_format(
     found: dict[str, Span], problems: list[str]
 ) -> tuple[Format, int, dict[str, Span]]:

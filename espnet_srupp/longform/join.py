@@ -90,7 +90,7 @@ def run(given: argparse.Namespace) -> None:
             f"{given.source} has no segments, which --whole needs: give --num-utts or "
             "--target-seconds"
         )
-    found = spans(data, problems)
+    found = audio.mono(spans(data, problems), problems)
     if not found:
         raise RecipeError(*limited(problems))
     form, rate, found = audio.common_format(found, problems)

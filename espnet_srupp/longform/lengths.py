@@ -21,6 +21,7 @@ class Span:
         recording: id of the file.
         path: of the file.
         rate: in Hz.
+        channels: of the file.
         subtype: libsndfile's name of how samples are stored.
     """
 
@@ -29,6 +30,7 @@ class Span:
     begin: int
     end: int
     rate: int
+    channels: int
     subtype: str
 
     @property
@@ -97,9 +99,9 @@ def header(path: str, recording: str) -> Span:
     name = f"{path} (utterance {recording})"
     try:
         with sound.opened(path, name) as file:
-            sound.check_mono(file.channels, name)
             frames = sound.frames(file, name)
-            return Span(recording, path, 0, frames, file.samplerate, file.subtype)
+            form = file.samplerate, file.channels, file.subtype
+            return Span(recording, path, 0, frames, *form)
     except soundfile.LibsndfileError:
         # says what is wrong with it
         sound.load(path, recording)
