@@ -167,11 +167,12 @@ def attend(
 def fused(q: Tensor, dropout_rate: float) -> bool:
     """Whether SDPA, given a key mask, has a kernel that never builds the (T, T) scores.
 
-    Where it has none it builds them, and does not say so. On GPUs heads of more than 256
-    channels have the memory-efficient kernel alone, which was not measured beside tiles;
-    they get tiles. The CPU's for bfloat16 takes a third of the time of `attend_tile`
-    with AMX, two to three times as long where the CPU has but AVX512-BF16, and a quarter
-    to a thirtieth where it has neither (benchmarks/attention.py).
+    Where it has none it builds them, and does not say so. On GPUs heads of more than
+    256 channels have the memory-efficient kernel alone, which was not measured beside
+    tiles; they get tiles. The CPU's for bfloat16 takes a third of the time of
+    `attend_tile` with AMX, two to three times as long where the CPU has but
+    AVX512-BF16, and a quarter to a thirtieth where it has neither
+    (benchmarks/attention.py).
     """
     if q.is_cuda:
         narrow = q.shape[-1] <= 256 and q.shape[-1] % 8 == 0

@@ -1,7 +1,9 @@
 # shellcheck shell=bash
-# Sourced by every run.sh: finds the repository's Python. An active environment wins.
+# Sourced by every run.sh: finds the repository's Python. An active virtual environment
+# and any other Python that has ESPnet, as one of conda, win.
 root=$(cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
-if [ -z "${VIRTUAL_ENV:-}" ] && [[ $(command -v python3) != "${root}"/.venv* ]]; then
+if [ -z "${VIRTUAL_ENV:-}" ] && [[ $(command -v python3) != "${root}"/.venv* ]] && ! python3 -c \
+    'import sys, importlib.util as u; sys.exit(u.find_spec("espnet2") is None)' 2> /dev/null; then
     PATH="${root}/.venv/bin:${PATH}"
 fi
 export PATH

@@ -60,6 +60,15 @@ def test_a_missing_part_is_named(excerpt):
         prepare(excerpt, True)
 
 
+def test_archives_of_speakers_that_are_not_unpacked_are_told(excerpt):
+    unpacked, packed = (excerpt / f"wav/{s}.tar.gz" for s in ("S0002", "S0003"))
+    unpacked.touch()
+    prepare(excerpt, True)
+    packed.touch()
+    with pytest.raises(RecipeError, match="1 archives .* as S0003.tar.gz, are not unp"):
+        prepare(excerpt, True)
+
+
 def test_a_folder_of_another_name_is_named(excerpt):
     other = excerpt.rename(excerpt.parent / "other")
     with pytest.raises(RecipeError, match="other must be called data_aishell"):

@@ -1,5 +1,6 @@
 """run.sh's command line: asr.sh's names and values, one sentence when wrong."""
 
+import os
 from dataclasses import fields
 from pathlib import Path
 
@@ -141,9 +142,12 @@ def test_text_for_a_language_model_may_be_there_later(tmp_path):
 
 def test_a_corpus_is_sought_in_the_callers_folder_and_has_an_absolute_path(tmp_path):
     (tmp_path / "AISHELL-1").mkdir()
-    words = ["--corpus", "aishell", "--AISHELL", "AISHELL-1/."]
-    given = options(*words, caller=tmp_path)
-    assert given.AISHELL == given.folder == str(tmp_path / "AISHELL-1")
+    for path in ("AISHELL-1/.", "."):
+        words = ["--corpus", "aishell", "--AISHELL", path]
+        given = options(*words, caller=tmp_path)
+        # though the recipe has such a folder too
+        expected = os.path.abspath(tmp_path / path)
+        assert given.AISHELL == given.folder == expected
     assert options().folder == ""
 
 
@@ -168,6 +172,24 @@ def test_files_of_the_recipe_come_first(tmp_path, monkeypatch):
         (folder / "my.yaml").touch()
     monkeypatch.chdir(recipe)
     assert options("--asr_config", "my.yaml", caller=caller).asr_config == "my.yaml"
+
+
+@pytest.mark.parametrize("name", ["asr_config", "lm_config", "inference_config"])
+def test_one_of_two_configurations_of_a_name_is_not_chosen_for_the_user(
+    name, tmp_path, monkeypatch
+):
+    recipe, caller = tmp_path / "recipe", tmp_path / "caller"
+    for folder in (recipe, caller):
+        folder.mkdir()
+        (folder / "my.yaml").write_text(folder.name)
+    monkeypatch.chdir(recipe)
+    defaults = [f"--{name}", "my.yaml"]
+    assert getattr(options(*defaults, caller=caller), name) == "my.yaml"
+    for given in (["--" + name, "my.yaml"], [f"--{name}=my.yaml"]):
+        with pytest.raises(RecipeError, match=f"--{name} my.yaml.*recipe and.*caller"):
+            options(*defaults, *given, caller=caller)
+    path = str(caller / "my.yaml")
+    assert getattr(options(*defaults, f"--{name}", path, caller=caller), name) == path
 
 
 def test_help_shows_every_option_with_its_default(capsys):

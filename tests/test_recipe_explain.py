@@ -26,7 +26,9 @@ from espnet_srupp.recipe.explain import explain
             "AssertionError: Torch not compiled with CUDA enabled", "--ngpu 0", id="CPU"
         ),
         pytest.param(
-            "torch.OutOfMemoryError: CUDA out of memory. Tried", "batch_bins", id="CUDA"
+            "torch.OutOfMemoryError: CUDA out of memory. Tried",
+            "gradient_checkpointing: true",
+            id="CUDA",
         ),
         pytest.param(
             "OSError: [Errno 28] No space left on device", "free some space", id="disk"
@@ -39,7 +41,17 @@ from espnet_srupp.recipe.explain import explain
         ),
         pytest.param(
             "ModuleNotFoundError: No module named 'espnet2.x'",
-            "pip install",
+            "--python has no ESPnet",
+            id="ESPnet",
+        ),
+        pytest.param(
+            "ModuleNotFoundError: No module named 'espnet_srupp'",
+            "no espnet_srupp",
+            id="espnet_srupp",
+        ),
+        pytest.param(
+            "ModuleNotFoundError: No module named 'yaml'",
+            "install its package",
             id="module",
         ),
         pytest.param(

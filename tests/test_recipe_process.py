@@ -92,6 +92,13 @@ def test_processors_are_shared_out(tmp_path, monkeypatch, given, threads):
     assert (tmp_path / "logs" / "2").read_text().endswith(f"\n{threads}\n")
 
 
+def test_processes_that_a_program_starts_share_its_processors(tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(process, "cores", lambda: 6)
+    run([job(tmp_path, THREADS)], PYTHON, shares=2)
+    assert (tmp_path / "logs" / "log").read_text().endswith("\n3\n")
+
+
 def test_a_program_alone_has_the_threads_that_the_user_has_set(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     run([job(tmp_path, THREADS)], PYTHON)

@@ -17,6 +17,7 @@ from espnet_srupp.recipe.options import Options
         pytest.param({}, False, id="nothing"),
         pytest.param({"max_epoch": 9}, False, id="more epochs"),
         pytest.param({"patience": 3, "num_workers": 2}, False, id="others"),
+        pytest.param({"encoder_conf.gradient_checkpointing": True}, False, id="memory"),
         pytest.param({"encoder_conf.num_blocks": 2}, True, id="model"),
         pytest.param({"optim_conf.lr": 0.1}, True, id="learning rate"),
     ],

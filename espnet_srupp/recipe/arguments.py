@@ -22,13 +22,15 @@ INPUT_FILES = (
     "bpe_train_text",
     "pretrained_model",
 )
+# those that a run.sh gives, before what the user gives
+CONFIGS = ("asr_config", "lm_config", "inference_config")
 HELP = ("-h", "--help")
 METAVARS = {str: "TEXT", int: "N", float: "X", bool: "true|false"}
 USAGE = "run.sh [--option value ...]"
 NOTE = """Options and stages are those of ESPnet's asr.sh. Paths are relative to the
-recipe's folder; input files that are not there are sought in the folder where the
-command was given. Your own data: write data/<set> with wav.scp, text and utt2spk, give
---train_set, --valid_set and --test_sets, and begin with --stage 2.
+recipe's folder; corpora, and input files that are not there, are sought in the folder
+where the command was given. Your own data: write data/<set> with wav.scp, text and
+utt2spk, give --train_set, --valid_set and --test_sets, and begin with --stage 2.
 
 stages: 1 data, 2 speed perturbation, 3 format, 4 filter by length, 5 tokens,
         6 statistics, 7 training, 8 perplexity of a language model (--use_lm true),
@@ -114,7 +116,8 @@ def parse(words: Sequence[str], caller: Path) -> Options:
         caller: the folder where the command was given.
 
     Raises:
-        RecipeError: an unknown option, a value of the wrong kind, a missing file.
+        RecipeError: an unknown option, a value of the wrong kind, a missing file, or
+            two configurations that may be meant.
     """
     words = list(joined(words))
     before = list(takewhile(lambda word: word not in HELP, words))
@@ -123,6 +126,13 @@ def parse(words: Sequence[str], caller: Path) -> Options:
         # the recipe's values, which its run.sh gives before those of the user
         parser(options).parse_args(["--help"])
     refusals.check(options)
+    for name in CONFIGS:
+        # the first is the recipe's own
+        for path in [w.partition("=")[2] for w in words if w.startswith(f"--{name}=")][
+            1:
+        ]:
+            for each in shlex.split(path):
+                check_one(name, each, caller)
     names = (*INPUT_FILES, *CORPORA)
     given = {n: getattr(options, n) for n in names if getattr(options, n)}
     found = {n: find(n, path, caller) for n, path in given.items()}
@@ -150,13 +160,24 @@ def find(name: str, path: str, caller: Path) -> str:
         # which of its parameters, and for what, may follow the file
         path, colon, keys = path.partition(":")
         keys = colon + keys
-    for candidate in (Path(path), caller / path):
+    places = [Path(path), caller / path]
+    for candidate in reversed(places) if name in CORPORA else places:
         if kind == "file" and candidate.is_file():
             return f"{candidate}{keys}"
         if kind == "folder" and candidate.is_dir():
             return os.path.abspath(candidate)
-    places = " or ".join(dict.fromkeys(str(folder) for folder in (Path.cwd(), caller)))
-    raise RecipeError(f"--{name} {path}: there is no such {kind} in {places}")
+    told = " or ".join(dict.fromkeys(str(folder) for folder in (Path.cwd(), caller)))
+    raise RecipeError(f"--{name} {path}: there is no such {kind} in {told}")
+
+
+def check_one(name: str, path: str, caller: Path) -> None:
+    """Sees that a user's configuration is not taken for the recipe's of that name."""
+    here, there = Path(path), caller / path
+    if here.is_file() and there.is_file() and here.read_bytes() != there.read_bytes():
+        raise RecipeError(
+            f"--{name} {path}: there is one in {Path.cwd()} and another in {caller}: "
+            "give the absolute path of the one that is meant"
+        )
 
 
 def nearer(path: str, caller: Path) -> str:

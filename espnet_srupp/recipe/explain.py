@@ -25,7 +25,11 @@ REMEDIES = (
         r"invalid device ordinal",
         "there is no GPU that torch can use: give --ngpu 0, and --gpu_inference false",
     ),
-    (r"CUDA out of memory", "lower batch_bins or batch_size in the YAML"),
+    (
+        r"CUDA out of memory",
+        "the same command goes on with less memory if the YAML's encoder_conf has "
+        "gradient_checkpointing: true; another batch_bins begins a new training",
+    ),
     (
         r"No space left|PytorchStreamWriter failed|unexpected pos|Disk quota",
         "the disk is full: free some space and run the same command again",
@@ -35,7 +39,12 @@ REMEDIES = (
         "the parameters are those of another model; of a --pretrained_model, "
         "--ignore_init_mismatch true takes what fits",
     ),
-    (r"No module named '([\w.]+)'", "install it with pip install {0}"),
+    (
+        r"No module named '(?:espnet[23]?|espnet_srupp)\b",
+        "the Python of --python has no ESPnet or no espnet_srupp: leave it out, or "
+        "install both there",
+    ),
+    (r"No module named", "install its package for that Python"),
     (
         r"Error opening '?([^':]+)|LibsndfileError",
         "an audio file cannot be read: run --stage 3 --stop_stage 3 --force true",

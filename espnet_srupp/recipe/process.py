@@ -47,6 +47,7 @@ def run(
     watch: Callable[[], None] = lambda: None,
     append: bool = False,
     scheduler: str = "",
+    shares: int = 1,
 ) -> None:
     """Runs programs side by side until all have ended.
 
@@ -56,6 +57,7 @@ def run(
         watch: called a few times a second, to show how far they are.
         append: keep what a log already holds; not by a scheduler.
         scheduler: of Dask, whose workers run the programs then, see `parallel`.
+        shares: processes that each program starts, as a training does for its GPUs.
 
     Raises:
         RecipeError: a program cannot start or failed; the others are ended then. They
@@ -63,7 +65,7 @@ def run(
     """
     if scheduler:
         return run_by(scheduler, jobs, python, watch)
-    environment = surroundings(max(1, cores() // len(jobs)), len(jobs) > 1)
+    environment = surroundings(max(1, cores() // (len(jobs) * shares)), len(jobs) > 1)
     children: list[subprocess.Popen] = []
     try:
         for job in jobs:

@@ -24,6 +24,7 @@ from espnet_srupp.recipe.view import View
 
 # a training goes on when these change; with anything else it is another training
 CONTINUES = ("max_epoch", "patience", "num_workers", "log_interval", "num_att_plot")
+CONTINUES += ("encoder_conf.gradient_checkpointing",)
 MAX_EPOCH = 40  # ESPnet's default
 # what the training depends on; who decodes with its models holds it, see put_aside
 BEGUN = ".training"
@@ -65,7 +66,8 @@ def train(
         # the launcher puts an older train.log aside and begins one
         words = commands.launched(options, exp, ngpu, job.arguments)
         job = Job(words, exp / "launch.log")
-    process.run([job], options.python, view.update, append=True)
+    shares = max(1, ngpu)
+    process.run([job], options.python, view.update, append=True, shares=shares)
     if view.broken:
         raise RecipeError(
             f"no step of epoch {view.epoch} had a finite gradient, so ESPnet stopped: "

@@ -34,6 +34,7 @@ def prepare(data: Path, downloads: Path, folder: Path | None, partial: bool) -> 
     if folder is None:
         manifests.fetch(URL, downloads, NAME)
     root = manifests.locate(folder or downloads, NAME)
+    check_unpacked(root)
     # lhotse prepares all parts or none
     remedy = "at least some of each"
     manifests.present(root, folders(root), partial=False, remedy=remedy)
@@ -45,6 +46,19 @@ def prepare(data: Path, downloads: Path, folder: Path | None, partial: bool) -> 
     sizes = {part: len(utterances.text) for part, utterances in made.items()}
     manifests.check_whole(root, sizes, SIZES, "utterances", partial)
     sets.write(made, data)
+
+
+def check_unpacked(root: Path) -> None:
+    """Sees that each speaker's archive, in which the corpus comes, was unpacked."""
+    archives = [*(root / "wav").glob("*.tar.gz")]
+    speakers = {path.name for path in (root / "wav").glob("*/*")}
+    packed = [a for a in archives if a.name.removesuffix(".tar.gz") not in speakers]
+    if packed:
+        raise RecipeError(
+            f"{len(packed)} archives of speakers in {root / 'wav'}, such as "
+            f"{packed[0].name}, are not unpacked: in that folder, for f in *.tar.gz; "
+            "do tar -xzf $f; done"
+        )
 
 
 def content(folder: Path) -> str:

@@ -1,0 +1,60 @@
+"""Which Python a run.sh runs: an active one, any with ESPnet, or the repository's."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def command(folder, code):
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "python3"
+    path.write_text(f"#!/bin/sh\nexit {code}\n")
+    path.chmod(0o755)
+    return folder
+
+
+def chosen(root, python, **environment):
+    shell = ". recipes/path.sh; command -v python3"
+    path = f"{python}:{Path(shutil.which('bash')).parent}:/usr/bin:/bin"
+    words = ["bash", "-euc", shell]
+    told = subprocess.check_output(
+        words, cwd=root, env={"PATH": path, **environment}, text=True
+    )
+    return Path(told.strip()).parent
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A repository with an environment of its own."""
+    (tmp_path / "recipes").mkdir()
+    shutil.copy(ROOT / "recipes" / "path.sh", tmp_path / "recipes")
+    # exit codes of the question whether it has ESPnet
+    command(tmp_path / ".venv" / "bin", 1)
+    return tmp_path
+
+
+def test_a_python_without_espnet_gives_way(root, tmp_path):
+    assert chosen(root, command(tmp_path / "bare", 1)) == root / ".venv" / "bin"
+
+
+def test_a_python_with_espnet_wins_as_that_of_conda(root, tmp_path):
+    conda = command(tmp_path / "conda", 0)
+    assert chosen(root, conda) == conda
+
+
+def test_an_active_virtual_environment_wins(root, tmp_path):
+    active = command(tmp_path / "active", 1)
+    assert chosen(root, active, VIRTUAL_ENV="active") == active
+
+
+def test_this_python_is_seen_to_have_espnet(root):
+    pytest.importorskip("espnet2")
+    assert os.access(Path(sys.executable).with_name("python3"), os.X_OK)
+    here = Path(sys.executable).parent
+    assert chosen(root, here) == here
