@@ -3,9 +3,10 @@
     python3 benchmarks/recurrence.py --device cuda [--frames 400] [--batch 16] [--sweep]
 
 Times are medians over runs on fresh inputs, together larger than the GPU's cache, by
-CUDA events. Bytes count each input and output once; what is possible is the bandwidth
-of a large copy, measured in the same run. Results are compared before anything is
-timed, with the plain torch reference and with sru.
+CUDA events, of the GPU alone: it is kept busy while the host makes the calls. Bytes
+count each input and output once; what is possible is the bandwidth of a large copy,
+measured in the same run. Results are compared before anything is timed, with the plain
+torch reference and with sru.
 """
 
 import argparse
