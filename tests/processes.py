@@ -22,8 +22,8 @@ def alive(pid: int) -> bool:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process ends within ten seconds."""
-    deadline = time.monotonic() + 10
+    """Whether a process ends within a minute."""
+    deadline = time.monotonic() + 60
     while alive(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     return not alive(pid)

@@ -1,5 +1,6 @@
 """Alpha is kept for every epoch, from what ESPnet saves."""
 
+import pytest
 import torch
 
 from espnet_srupp.recipe import alphas
@@ -23,3 +24,13 @@ def test_a_model_without_attention_leaves_no_file(tmp_path):
     alphas.record(tmp_path, 1)
     assert not (tmp_path / alphas.NAME).exists()
     assert alphas.read(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    "broken", ["2,0.3\n", "2,0.3", "2,0.3,", "2,0.", "2", "2,0.33,0.1,0.2\n", "2,x,1\n"]
+)
+def test_a_line_that_was_cut_off_is_left_out(tmp_path, broken):
+    text = f"1,0.1,nan\n3,0.5,-1e-05\n{broken}"
+    (tmp_path / alphas.NAME).write_text(text)
+    found = alphas.read(tmp_path)
+    assert found.keys() == {1, 3} and found[3] == [0.5, -1e-05]

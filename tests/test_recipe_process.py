@@ -117,7 +117,7 @@ import pathlib, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
 pathlib.Path({0!r}).with_suffix(".part").write_text(str(child.pid))
 pathlib.Path({0!r}).with_suffix(".part").rename({0!r})
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -143,7 +143,7 @@ ORPHAN = """
 import sys
 from pathlib import Path
 from espnet_srupp.recipe import process
-program = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+program = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 process.run([process.Job(["-c", program], Path("log"))], sys.executable)
 """
 
@@ -167,6 +167,34 @@ def test_a_killed_parent_leaves_no_orphan(tmp_path):
     ):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+LEADER = """
+import pathlib, subprocess, sys, time
+code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+code += "print(flush=True); time.sleep(600)"
+child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+child.stdout.readline()
+pathlib.Path(sys.argv[1], "partial").write_text(f"{child.pid}")
+pathlib.Path(sys.argv[1], "partial").rename(pathlib.Path(sys.argv[1], "pid"))
+"""
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    ("last", "error"), [("time.sleep(600)", KeyboardInterrupt), ("1/0", RecipeError)]
+)
+def test_what_a_program_has_started_ends_with_it_however_it_ends(tmp_path, last, error):
+    pid = tmp_path / "pid"
+
+    def watch():
+        if pid.exists() and error is KeyboardInterrupt:
+            raise error
+
+    program = job(tmp_path, f"{LEADER}{last}")
+    with pytest.raises(error):
+        run([Job([*program.arguments, tmp_path], program.log)], PYTHON, watch)
+    assert gone(int(pid.read_text()))
 
 
 def test_command_that_does_not_start_is_named(tmp_path):
@@ -203,3 +231,72 @@ def test_a_log_that_is_put_aside_is_followed_in_its_new_file(tmp_path):
     assert tail.lines() == []
     log.write_text("new, and longer\n")
     assert tail.lines() == ["new, and longer"]
+
+
+STUBBORN = """
+import pathlib, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if len(sys.argv) > 1:
+    child = subprocess.Popen([sys.executable, __file__])
+    pathlib.Path(sys.argv[1] + ".part").write_text(str(child.pid))
+    pathlib.Path(sys.argv[1] + ".part").rename(sys.argv[1])
+time.sleep(600)
+"""
+
+
+@needs_proc
+def test_what_does_not_end_is_killed_with_all_it_has_started(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "GRACE_SECONDS", 0.1)
+    (tmp_path / "stubborn.py").write_text(STUBBORN)
+    started = tmp_path / "started"
+
+    def watch():
+        if started.exists():
+            raise KeyboardInterrupt
+
+    words = [str(tmp_path / "stubborn.py"), str(started)]
+    with pytest.raises(KeyboardInterrupt):
+        run([Job(words, tmp_path / "log")], PYTHON, watch)
+    assert gone(int(started.read_text()))
+
+
+def test_a_line_that_is_half_written_is_told_once_it_is_whole(tmp_path):
+    (tmp_path / "log").write_text("earlier\n")
+    tail = Tail(tmp_path / "log")
+    for text, told in (
+        ("one\ntw", ["one"]),
+        ("o", []),
+        ("\nthree\n", ["two", "three"]),
+    ):
+        with open(tmp_path / "log", "a") as file:
+            file.write(text)
+        assert tail.lines() == told
+
+
+def test_a_program_draws_without_a_display_and_prints_at_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "TkAgg")
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    words = ("MPLBACKEND", "PYTHONUNBUFFERED")
+    run([job(tmp_path, f"import os; print(*map(os.environ.get, {words}))")], PYTHON)
+    assert (tmp_path / "logs" / "log").read_text().endswith("\nAgg 1\n")
+
+
+READING = """
+import sys
+from pathlib import Path
+from espnet_srupp.recipe import process
+words = ["-c", "import sys; print(len(sys.stdin.read()))"]
+process.run([process.Job(words, Path("log"))], sys.executable)
+print(sys.stdin.read())
+"""
+
+
+def test_a_program_reads_nothing_of_the_user_s_input(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(Path(process.__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-c", READING],
+        **{"cwd": tmp_path, "env": environment, "input": "the next line"},
+        **{"capture_output": True, "text": True, "check": True},
+    )
+    assert done.stdout == "the next line\n"
+    assert (tmp_path / "log").read_text().endswith("\n0\n")

@@ -1,10 +1,14 @@
 """How much each SRU++ layer attends: its alpha, epoch by epoch."""
 
+import re
 from pathlib import Path
+from statistics import mode
 
 import torch
 
 NAME = "alpha.csv"
+NUMBER = r"(?:nan|-?inf|-?\d+(?:\.\d+)?(?:e[-+]\d+)?)"
+LINE = re.compile(rf"\d+(?:,{NUMBER})+")
 
 
 def record(exp: Path, epoch: int) -> None:
@@ -27,10 +31,13 @@ def record(exp: Path, epoch: int) -> None:
 
 
 def read(exp: Path) -> dict[int, list[float]]:
-    """Alpha of every layer by epoch; of an epoch trained twice, the later."""
+    """Alpha of every layer by epoch; of an epoch trained twice, the later.
+
+    Lines that a kill or a full disk has cut off are left out.
+    """
     path = exp / NAME
-    found: dict[int, list[float]] = {}
-    for line in path.read_text("utf-8").splitlines() if path.exists() else ():
-        epoch, *values = line.split(",")
-        found[int(epoch)] = [float(value) for value in values]
+    text = path.read_text("utf-8", "replace") if path.exists() else ""
+    rows = [line.split(",") for line in text.splitlines() if LINE.fullmatch(line)]
+    width = mode(map(len, rows)) if rows else 0
+    found = {int(e): list(map(float, row)) for e, *row in rows if 1 + len(row) == width}
     return dict(sorted(found.items()))

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -185,17 +186,23 @@ def running(children: Sequence[subprocess.Popen], jobs: Sequence[Job]) -> bool:
 
 
 def end(children: Sequence[subprocess.Popen]) -> None:
-    """Ends what still runs, with everything it has started."""
-    alive = [child for child in children if child.poll() is None]
-    for child in alive:
-        os.killpg(child.pid, signal.SIGTERM)
+    """Ends what still runs or has failed, with everything it has started."""
+    unfinished = [child for child in children if child.poll() != 0]
+    for child in unfinished:
+        send(child, signal.SIGTERM)
     deadline = time.monotonic() + GRACE_SECONDS
-    for child in alive:
-        try:
+    for child in unfinished:
+        with suppress(subprocess.TimeoutExpired):
             child.wait(max(0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+    for child in unfinished:
+        send(child, signal.SIGKILL)
+        child.wait()
+
+
+def send(child: subprocess.Popen, number: signal.Signals) -> None:
+    """Sends a signal to a child and all that it has started, if any of it is left."""
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, number)
 
 
 class Tail:
