@@ -21,6 +21,10 @@ def work(queue, seconds):
     queue.put(os.getpid())
     time.sleep(seconds)
 
+def work_until(queue, end):
+    queue.put(os.getpid())
+    end.wait(60)
+
 """
 # what ESPnet does for several GPUs: a process for each, spawned, that is no daemon
 OF_SEVERAL_GPUS = """
@@ -37,11 +41,23 @@ def main():
 OF_A_THREAD = """
 def main():
     queue = context.Queue()
-    child = context.Process(target=work, args=(queue, 3))
-    starter = threading.Thread(target=child.start)
+    end = context.Event()
+    child = context.Process(target=work_until, args=(queue, end))
+    told = []
+
+    def start():
+        child.start()
+        # once it has begun to follow, and not before
+        told.append(queue.get(timeout=60))
+
+    starter = threading.Thread(target=start)
     starter.start()
     starter.join()
-    assert queue.get(timeout=60) == child.pid
+    assert told == [child.pid]
+    # what ended with its thread would have done so by now
+    child.join(0.2)
+    assert child.is_alive()
+    end.set()
     child.join()
     return child.exitcode
 """

@@ -203,3 +203,13 @@ def test_nothing_is_written_where_all_is_bad(chapters, capsys):
     assert join(chapters, "--num-utts", "3") == 1
     assert capsys.readouterr().err.count("is corrupt") == len(ALL)
     assert not (chapters / "target").exists()
+
+
+def test_what_is_bad_in_a_file_of_several_recordings_is_told_once(tmp_path, capsys):
+    wav = {"talk": save(tmp_path / "talk.wav", np.full(1000, np.nan), subtype="FLOAT")}
+    text = {f"talk-{n}": "A" for n in range(4)}
+    segments = {u: ("talk", n / 5, n / 5 + 0.1) for n, u in enumerate(text)}
+    data = DataDir(wav, text, dict.fromkeys(text, "talk"), segments)
+    datadir.write(data, tmp_path / "source")
+    assert join(tmp_path, "--num-utts", "2") == 1
+    assert capsys.readouterr().err.count("samples that are not numbers") == 1

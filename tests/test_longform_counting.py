@@ -64,3 +64,9 @@ def test_repetitions_of_words_differing_in_case_only():
 def test_tallies_add_up():
     one = Tally(Counts(1, 4, 2, 1, 1, 0, 1), 1)
     assert sum([one, one], Tally()) == Tally(Counts(2, 8, 4, 2, 2, 0, 2), 2)
+
+
+def test_loops_of_many_words_are_found_up_to_a_length():
+    for period, found in ((200, 200), (201, 0)):
+        said = [f"{n}" for n in range(period)]
+        assert repeated(said, said * 2) == found

@@ -162,3 +162,12 @@ def test_groups_of_the_same_name_are_told():
     data = segmented(segments, {"u": "a", "v": "a-b"})
     with pytest.raises(RecipeError, match="^u and v belong to different groups"):
         groups(data)
+
+
+def test_a_pattern_does_not_see_the_prefix_of_speed_perturbation():
+    ids = ["sp0.9-a_1", "a_1", "sp0.9-a_2", "a_2"]
+    data = unsegmented({u: u.partition("_")[0] for u in ids})
+    assert found(data, r"^(\w)_") == {
+        "a": ("a", ["a_1", "a_2"]),
+        "sp0.9-a": ("sp0.9-a", ["sp0.9-a_1", "sp0.9-a_2"]),
+    }

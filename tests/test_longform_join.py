@@ -233,6 +233,7 @@ def test_a_segment_of_no_length_is_named_and_the_rest_joined(talk, capsys, times
         ([], "one of the arguments --num-utts --target-seconds --whole is required"),
         (["--whole"], "has no segments, which --whole needs"),
         (["--whole", "--gap", "1"], "leave out --gap and --group"),
+        (["--whole", "--group", "()"], "leave out --gap and --group"),
     ],
 )
 def test_wrong_options_are_told(chapters, capsys, words, sentence):
@@ -276,3 +277,28 @@ def test_an4_is_joined_by_threes(tmp_path, processes):
         joined = sound.load(target.wav[recording], recording)[0]
         assert len(part) == int(samples)
         np.testing.assert_array_equal(joined[int(start) :][: len(part)], part)
+
+
+def test_a_gap_is_rounded_to_a_sample(chapters):
+    assert join(chapters, "--num-utts", "2", "--gap", "0.0506") == 0
+    assert provenance(chapters)[1][2] == "151"
+
+
+def test_the_longest_recording_is_told(chapters, capsys):
+    assert join(chapters, "--num-utts", "3") == 0
+    told = "target: 5 utterances in 3 recordings, the longest 0.6 s\n"
+    assert told in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("count", [1, 9999, 10_000, 123_456])
+def test_ids_sort_as_they_count(count):
+    made = plan.names("a", count)
+    assert len(set(made)) == count and made == sorted(made)
+
+
+def test_a_whole_talk_goes_to_the_end_of_the_segment_that_ends_last(talk):
+    path = talk / "source" / "segments"
+    # which the last to begin lies in
+    path.write_text(path.read_text().replace("0.3 0.4006", "0.3 0.95"))
+    assert join(talk, "--whole") == 0
+    np.testing.assert_array_equal(audio(talk)["talk-long0001"], noise(1000, 0)[100:950])

@@ -42,8 +42,9 @@ def test_lengths_come_from_stage_3_at_the_rate_of_the_audio(recorded, tmp_path):
     assert lengths.seconds(recorded, tmp_path, 500) == {"a": 6, "b": 1}
 
 
-def test_lengths_that_stage_3_does_not_tell_are_named(recorded, tmp_path):
-    write_table({"a": 3000}, tmp_path / "utt2num_samples")
+@pytest.mark.parametrize("more", [{}, {"b": "1.5"}, {"b": "-3"}], ids=str)
+def test_lengths_that_stage_3_does_not_tell_are_named(recorded, tmp_path, more):
+    write_table({"a": 3000} | more, tmp_path / "utt2num_samples")
     with pytest.raises(RecipeError, match="does not tell the samples of b"):
         lengths.seconds(recorded, tmp_path)
 

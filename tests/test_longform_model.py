@@ -186,13 +186,16 @@ def test_frames_of_other_encoders_are_spread_over_the_recording(tmp_path):
 def test_a_packed_model_is_the_same(tmp_path, monkeypatch):
     exp = make(tmp_path)
     monkeypatch.chdir(tmp_path)
+    (exp / "5epoch.pth").write_text("other")
     with redirect_stdout(StringIO()):
         pack(
             files={"asr_model_file": exp / "valid.acc.ave.pth"},
             yaml_files={"asr_train_config": exp / "config.yaml"},
-            option=["exp/stats/train/feats_stats.npz"],
+            option=["exp/stats/train/feats_stats.npz", "exp/asr_srupp/5epoch.pth"],
             outpath=tmp_path / "model.zip",
         )
+    with files(tmp_path / "model.zip", "5epoch.pth") as found:
+        assert found.checkpoint.read_text() == "other"
     # what lies where the command is given is not the archive's
     (tmp_path / "exp/stats/train/feats_stats.npz").write_bytes(b"")
     expected = torch.load(exp / "valid.acc.ave.pth")
@@ -280,3 +283,10 @@ def test_another_checkpoint_is_taken(tmp_path):
     exp = make(tmp_path)
     (exp / "valid.acc.ave.pth").rename(exp / "7epoch.pth")
     assert loaded(exp, "7epoch.pth").rate == RATE
+
+
+def test_a_frontend_without_an_stft_is_refused(tmp_path):
+    conf = CONFIG["frontend_conf"] | {"apply_stft": False}
+    with pytest.raises(RecipeError, match="config.yaml: the frontend has no STFT"):
+        model.check(CONFIG | {"frontend_conf": conf}, tmp_path / "config.yaml")
+    model.check(CONFIG | {"frontend_conf": None}, tmp_path / "config.yaml")

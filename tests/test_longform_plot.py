@@ -27,6 +27,7 @@ def cell(name, model, errors):
     return replace(ONE, bin=name, model=model, rate=rate, low=low, high=high, **kinds)
 
 
+SETTINGS = {"reference": "ref", "samples": 9, "seed": 0}
 CELLS = [cell(*key, errors) for key, errors in ERRORS.items()]
 
 
@@ -142,3 +143,15 @@ def test_what_is_no_scores_is_told(tmp_path, capsys, content, sentence):
     assert main(["plot", *words]) == 1
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "images").exists()
+
+
+def test_the_bin_of_all_utterances_is_no_length(tmp_path, monkeypatch):
+    everything = cell(ALL, "good", (4, 6, 6))
+    table.write(Scores(SETTINGS, [], [*CELLS, everything], []), tmp_path)
+    drawn, draw = [], plot.rate_by_length
+    monkeypatch.setattr(
+        plot, "rate_by_length", lambda cells: drawn.extend(cells) or draw(cells)
+    )
+    out = ["--out", str(tmp_path)]
+    assert main(["plot", str(tmp_path / "scores.json"), *out]) == 0
+    assert drawn == CELLS

@@ -188,3 +188,17 @@ def test_a_mistake_is_one_sentence(
     assert main(["plot-attention", model, "--out", "a", *words]) == 1
     assert sentence in capsys.readouterr().err.splitlines()[-1]
     assert not list((tmp_path / "copy").glob("a.*"))
+
+
+def test_rows_attend_upwards_and_the_darkest_is_the_largest_of_all_weights():
+    weights = np.array([[0.0, 1.0], [0.25, 0.75]])
+    maps = [
+        Map(title, 1, 1, None, share * weights, 0.0, 1.0)
+        for title, share in (("a", 0.5), ("b", 1.0))
+    ]
+    panels = plot_attention.draw(maps, 1.0, "u").axes[:2]
+    for axes, each in zip(panels, maps, strict=True):
+        (image,) = axes.images
+        np.testing.assert_array_equal(image.get_array(), each.weights)
+        assert image.origin == "lower"
+        assert (image.norm.vmin, image.norm.vmax) == (0, 1)

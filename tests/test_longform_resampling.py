@@ -59,6 +59,8 @@ def test_the_seed_decides():
         ([1, 1, 1, 1, 1], 2 / 32),
         ([1, 1, 1, 1, -1], 12 / 32),
         ([0, 1, 1, 0, 1, 1, 1], 2 / 32),
+        # where they are equal, nothing is to be exchanged
+        ([1, 1, 1, *[0] * 100], 2 / 8),
     ],
 )
 def test_few_recordings_give_an_exact_p(differences, p):

@@ -228,3 +228,44 @@ def test_a_folder_that_cannot_be_made_is_told(folder, capsys):
 def test_no_command_is_told(capsys):
     assert main([]) == 1
     assert "the following arguments are required: COMMAND" in capsys.readouterr().err
+
+
+def test_speakers_are_drawn_and_not_recordings_of_segments(folder):
+    segments = {u: (f"talk{n % 2}", n, n + 1.0) for n, u in enumerate(TEXT)}
+    speakers = dict(zip(TEXT, "aabc", strict=True))
+    wav = {"talk0": "x.wav", "talk1": "y.wav"}
+    datadir.write(DataDir(wav, TEXT, speakers, segments), folder / "ref")
+    write_table(dict.fromkeys(TEXT, 1000), folder / "ref" / "utt2num_samples")
+    assert score(folder) == 0
+    assert cells(folder)["all", "poor"].sources == 3
+
+
+def test_a_single_reference_may_have_any_name(folder):
+    (folder / "ref").rename(folder / "all")
+    (folder / "ref").symlink_to("all")
+    words = [str(folder / "all"), f"good={folder / 'good'}", "--fs", "1000"]
+    assert main(["score", *words]) == 0
+
+
+def test_what_was_asked_for_is_in_the_scores(folder):
+    assert score(folder, "--seed", "3", "--samples", "99", "--case") == 0
+    settings = table.read(folder / "out" / "scores.json").settings
+    assert {**settings, "seed": 3, "samples": 99, "case": True} == settings
+    assert settings["models"]["good"] == str(folder / "good" / "text")
+
+
+def test_columns_are_those_of_the_head(folder):
+    assert score(folder) == 0
+    lines = (folder / "out" / "scores.md").read_text().splitlines()
+    head, row = (
+        next(line for line in lines if line.startswith(begin)).strip("| ").split(" | ")
+        for begin in ("| bin |", "| 40+ | 45.0 | 1 | 1 | 3 | poor ")
+    )
+    told = dict(zip(head, row, strict=True))
+    assert (told["Sub"], told["Del"], told["Ins"]) == ("0.00", "100.00", "0.00")
+
+
+def test_bounds_of_a_difference_have_signs():
+    item = table.Difference("wer", "all", "a", "b", 1.0, -0.5, 2.5, 0.25)
+    *_, row = table.difference_table([item], "wer").splitlines()
+    assert row == "| all | a - b | +1.00 | -0.50 to +2.50 | 0.2500 |"

@@ -1,5 +1,7 @@
 """What is to be transcribed is found, named once, and bad input is told."""
 
+import os
+
 import pytest
 
 from espnet_srupp.longform.sources import Source, find
@@ -67,7 +69,9 @@ def test_a_bad_directory_is_told_and_the_rest_is_found(data, name, content, said
     assert said in problem and str(data) in problem
 
 
-@pytest.mark.parametrize("wrong", ["c 0.0 to 1.0", "a 2.0 to 1.0", "a 1.0 to 1.0"])
+@pytest.mark.parametrize(
+    "wrong", ["c 0.0 to 1.0", "a 2.0 to 1.0", "a 1.0 to 1.0", "a -1.0 to 1.0"]
+)
 def test_a_bad_segment_is_told_and_the_rest_is_found(data, wrong):
     recording, start, _, end = wrong.split()
     (data / "segments").write_text(f"s {recording} {start} {end}\nt b 0 1\n")
@@ -79,8 +83,10 @@ def test_a_bad_segment_is_told_and_the_rest_is_found(data, wrong):
 def test_state_changes_with_the_audio(tmp_path):
     path = tmp_path / "a.wav"
     path.write_bytes(b"one")
-    source = Source("a", str(path))
+    source, changed = Source("a", str(path)), path.stat().st_mtime_ns
     before = source.state()
     assert source.state() == before
-    path.write_bytes(b"more")
-    assert source.state() != before
+    for content, later in ((b"more", 0), (b"two", 1)):
+        path.write_bytes(content)
+        os.utime(path, ns=(changed, changed + later))
+        assert source.state() != before

@@ -1,5 +1,6 @@
 """`longform transcribe` from files to files, with all that can go wrong."""
 
+import argparse
 import json
 import re
 
@@ -14,6 +15,8 @@ from espnet_srupp.longform import decoder, usage
 from espnet_srupp.longform import transcribe as command
 from espnet_srupp.longform.__main__ import main
 from espnet_srupp.recipe import scoring
+
+SEARCHES = ("greedy", "prefix", "joint")
 
 
 def noise(samples, seed=0):
@@ -360,3 +363,51 @@ def test_joint_search_needs_a_decoder(transcribe, tmp_path):
     exp = make(tmp_path, model_conf={"ctc_weight": 1.0})
     code, _, errors = transcribe("wav/a.flac", "--search", "joint", model=str(exp))
     assert code == 1 and "no decoder with attention" in errors[0]
+
+
+def settings(tmp_path, *words, **files):
+    """What a result with these words of the command line depends on."""
+    parser = argparse.ArgumentParser()
+    command.options(parser)
+    paths = [tmp_path / name for name in ("config.yaml", "valid.acc.ave.pth")]
+    for path in paths:
+        path.write_text(files.get(path.stem, "x"))
+    return command.settings_of(parser.parse_args(["exp", "a.wav", *words]), *paths)
+
+
+@pytest.mark.parametrize(
+    ("search", "option", "values", "counts"),
+    [
+        *((search, "--beam-size", "2 3", search != "greedy") for search in SEARCHES),
+        *((search, "--ctc-weight", "0 1", search == "joint") for search in SEARCHES),
+        *((search, "--window", "9 10", search == "joint") for search in SEARCHES),
+        *((search, "--overlap", "1 2", search == "joint") for search in SEARCHES),
+        *((search, "--dtype", "float32 bfloat16", True) for search in SEARCHES),
+        *((search, "--device", "cpu cuda", False) for search in SEARCHES),
+    ],
+)
+def test_a_result_depends_on_what_its_search_does(
+    tmp_path, search, option, values, counts
+):
+    one, other = (
+        settings(tmp_path, "--search", search, option, value)
+        for value in values.split()
+    )
+    assert (one != other) == counts
+
+
+@pytest.mark.parametrize("file", ["config", "valid.acc.ave"])
+def test_a_result_depends_on_the_model_that_is_there_now(tmp_path, file):
+    assert settings(tmp_path) == settings(tmp_path)
+    # as a training that goes on leaves it under the same name
+    assert settings(tmp_path) != settings(tmp_path, **{file: "other"})
+
+
+def test_no_layer_tells_of_itself_once_a_recording_is_done():
+    told, encoder = [], torch.nn.Module()
+    encoder.encoders = torch.nn.ModuleList([torch.nn.Identity() for _ in range(2)])
+    for count in (1, 2):
+        with decoder.telling(encoder, told.append):
+            for layer in encoder.encoders:
+                layer(torch.zeros(1))
+        assert told == [0.5, 1.0] * count

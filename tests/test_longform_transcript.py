@@ -1,8 +1,11 @@
 """Transcripts come back as they were written, and subtitles can be read."""
 
+import os
 import re
+from pathlib import Path
 
 import pytest
+from processes import needs_proc
 
 from espnet_srupp.longform import transcript
 from espnet_srupp.longform.transcript import Transcript
@@ -153,3 +156,42 @@ def test_peak_memory_is_that_since_it_was_made():
 def test_peak_memory_is_unknown_where_it_cannot_be_reset(tmp_path, monkeypatch):
     monkeypatch.setattr(PeakMemory, "RESET", tmp_path / "no" / "such")
     assert PeakMemory().bytes() is None
+
+
+def at_second_call(monkeypatch, owner, name):
+    """Interrupts at the second call of a function."""
+    calls, function = [], getattr(owner, name)
+
+    def call(*words, **options):
+        calls.append(words)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return function(*words, **options)
+
+    monkeypatch.setattr(owner, name, call)
+
+
+def test_a_folder_that_was_left_half_written_is_still_ours(tmp_path, monkeypatch):
+    transcript.write_all([made()], tmp_path)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        at_second_call(patch, Path, "unlink")
+        transcript.begin(tmp_path)
+    transcript.claim(tmp_path)
+    for name in ("text", "longform.jsonl"):
+        (tmp_path / name).unlink(missing_ok=True)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        at_second_call(patch, os, "replace")
+        transcript.write_all([made()], tmp_path)
+    transcript.claim(tmp_path)
+
+
+def test_a_pause_begins_where_a_word_ends():
+    assert len(cues([Word("A", 0.0, 0.9), Word("B", 1.5, 1.8)])) == 1
+    assert len(cues([Word("A", 0.0, 0.9), Word("B", 2.0, 2.1)])) == 2
+
+
+@needs_proc
+def test_memory_is_told_in_bytes():
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    if (peak := PeakMemory().bytes()) is not None:
+        assert peak > 0.99 * pages * os.sysconf("SC_PAGE_SIZE")

@@ -6,6 +6,8 @@ import pytest
 from data.small_sets import SECONDS, cells, score, write_sets
 from processes import in_this_process
 
+from espnet_srupp.longform import usage
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
@@ -78,3 +80,10 @@ def test_a_bad_log_is_named(folder, capsys, line):
     (folder / "good" / "longform.jsonl").write_text(line, encoding="latin-1")
     assert score(folder) == 1
     assert "longform.jsonl line 1 does not tell utterance" in capsys.readouterr().err
+
+
+def test_of_an_utterance_that_is_there_twice_the_last_line_counts(tmp_path):
+    lines = [logged(computing=seconds) for seconds in (1, 2)]
+    (tmp_path / "longform.jsonl").write_text("\n".join(lines))
+    (used,) = usage.read(tmp_path / "longform.jsonl").values()
+    assert used.computing_seconds == 2

@@ -168,3 +168,20 @@ def test_a_segment_without_a_sample_is_named(tmp_path):
     source = save(tmp_path / "a.wav", noise(5000))
     with pytest.raises(RecipeError, match=r"a-1.* holds no samples"):
         waveform.seconds(Source("a-1", source.path, 0.25, 0.25001))
+
+
+def test_a_file_that_may_not_be_read_is_told_and_the_rest_measured(
+    tmp_path, monkeypatch
+):
+    sources = [save(tmp_path / name, noise(800)) for name in ("a.wav", "b.wav")]
+    opened = waveform.opened
+
+    def refuse(source):
+        if source.name == "a":
+            raise PermissionError(13, "Permission denied", source.path)
+        return opened(source)
+
+    monkeypatch.setattr(waveform, "opened", refuse)
+    problems = []
+    assert waveform.measured(sources, problems) == {sources[1]: 0.1}
+    assert len(problems) == 1 and "Permission denied" in problems[0]

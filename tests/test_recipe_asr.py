@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from espnet_srupp.recipe import asr
+from espnet_srupp.recipe import asr, decoding
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options
 
@@ -26,6 +26,7 @@ ALL = [1, 2, 3, 4, 5, 10, 11, 12, 13]
         pytest.param({"longform": "1 3"}, [*ALL, 15], id="long recordings"),
         pytest.param({"stage": 14}, [], id="neither packing nor long recordings"),
         pytest.param({"stage": 3, "stop_stage": 4}, [3, 4], id="some"),
+        pytest.param({"stage": 0}, ALL, id="all, as from 0"),
         pytest.param({"stage": 5, "stop_stage": 8}, [5], id="no language model"),
         pytest.param(
             {"stage": 5, "stop_stage": 10, "use_lm": True},
@@ -154,3 +155,13 @@ def test_a_missing_gpu_is_told_before_the_data_are_prepared(tmp_path, monkeypatc
         asr.run(Options("no corpus", **sets, ngpu=9))
     with pytest.raises(RecipeError, match="no corpus"):
         asr.run(Options("no corpus", **sets, ngpu=9, stop_stage=10))
+
+
+def test_a_missing_gpu_for_decoding_is_told_before_the_data_are_prepared(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(decoding, "gpus_here", lambda: 0)
+    given = {"train_set": "a", "valid_set": "b", "test_sets": "c", "ngpu": 0}
+    with pytest.raises(RecipeError, match="--gpu_inference true: torch finds no GPU"):
+        asr.run(Options("no corpus", **given, gpu_inference=True))

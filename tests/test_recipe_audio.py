@@ -251,7 +251,8 @@ from espnet_srupp.recipe import audio, sound
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def slow(path, samples, rate):
     path.touch()
-    time.sleep(2)
+    while not Path("end").exists():
+        time.sleep(0.01)
 sound.save = slow
 audio.format_audio(Path("data/set"), Path("dump/set"), 16000, "flac", 2)
 """
@@ -266,13 +267,14 @@ def test_an_interrupt_leaves_nothing_half_written_and_no_process(source):
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not list(Path("dump").glob(".set.partial/data/*/*")):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     # as a terminal does it: to all processes of the group
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    Path("end").touch()
+    _, errors = process.communicate(timeout=60)
     assert process.returncode != 0
     assert errors.count("Traceback") == 1 and "KeyboardInterrupt" in errors
     assert os.listdir("dump") == []
@@ -305,3 +307,43 @@ def test_a_filter_that_leaves_nothing_is_refused(source):
     with pytest.raises(RecipeError, match="no utterance is longer than 5 s.*--min_wav"):
         audio.filter_length(Path("dump/org/set"), Path("dump/set"), FS, 5, 20)
     assert os.listdir("dump") == ["org"]
+
+
+def test_a_folder_has_no_more_files_than_are_fast_to_list(source, monkeypatch):
+    monkeypatch.setattr(audio, "FILES_PER_FOLDER", 3)
+    audio.perturb_speed(source, Path("data/set_sp"), [0.9], nj=1)
+    audio.format_audio(source, Path("dump/set"), FS, "flac", nj=1)
+    for folder in ("data/set_sp/audio/speed0.9/{}", "dump/set/data/format.{}"):
+        assert [len(os.listdir(folder.format(n))) for n in (1, 2)] == [3, 1]
+
+
+def test_a_hash_is_that_of_the_segment(source):
+    def hashes(start):
+        cut_of(start, start + 0.5)
+        audio.format_audio(Path("data/cut"), Path("dump/cut"), FS, "wav", nj=1)
+        return read_table(Path("dump/cut/utt2hash"))
+
+    # not whole periods of the tone apart
+    assert hashes(0.0) != hashes(0.1001)
+
+
+@pytest.mark.parametrize("top", [32767 / 32768, -1.0])
+@pytest.mark.parametrize(("count", "told"), [(15, False), (16, True)])
+def test_audio_of_which_a_thousandth_is_at_full_scale_is_told(
+    source, capsys, top, count, told
+):
+    samples = tone(1)
+    samples[:count] = top
+    soundfile.write("wav/s0-u0.wav", samples, FS, subtype="FLOAT")
+    audio.format_audio(source, Path("dump/set"), FS, "wav", nj=1)
+    assert ("1 utterances of data/set are clipped" in capsys.readouterr().out) == told
+
+
+def test_a_suffix_in_capitals_is_the_wanted_format_too(source):
+    data = datadir.read(source)
+    data.wav = {
+        u: str(Path(path).rename(f"wav/{u}.WAV")) for u, path in data.wav.items()
+    }
+    datadir.write(data, source)
+    audio.format_audio(source, Path("dump/set"), FS, "wav", nj=1)
+    assert datadir.read(Path("dump/set")).wav == data.wav

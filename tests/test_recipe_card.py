@@ -117,3 +117,29 @@ def test_what_nobody_named_or_measured_is_not_there():
     header = card.header(given, layout(given), "")
     assert not {"language", "metrics", "model-index"} & header.keys()
     assert header["license"] == "other"
+
+
+def test_a_decoding_whose_name_ends_like_this_one_s_is_another():
+    row = f"|{DECODING}/test|130|773|79.4|12.3|8.3|0.4|21.0|59.2|"
+    other = row.replace("|inference", "|lm/inference").replace("21.0", "99.9")
+    results = RESULTS.replace(row, f"{row}\n{other}")
+    found = card.error_rates(results, DECODING, "bpe")
+    assert found.keys() == {"dev", "test"} and found["test"]["wer"] == 21.0
+
+
+def test_the_rate_is_that_of_the_recipe(written, tmp_path):
+    given = Options(train_set="a", valid_set="dev", test_sets="dev", asr_tag="x")
+    given = replace(given, fs="8k")
+    assert "# one channel, 8000 Hz" in card.write(given, layout(given), "x.zip")
+
+
+def test_every_setting_of_a_search_is_in_the_code(tmp_path):
+    # as decode_asr.yaml of ESPnet's recipes may hold
+    settings = {
+        **{"beam_size": 2, "ctc_weight": 0.5, "lm_weight": 0.1, "penalty": 0.2},
+        **{"maxlenratio": -6.0, "minlenratio": 0.1, "nbest": 3},
+        **{"normalize_length": True, "ctc_window_margin": 4},
+    }
+    (tmp_path / "decode.yaml").write_text(yaml.safe_dump(settings))
+    given = Options(inference_config=str(tmp_path / "decode.yaml"))
+    assert card.search(given) == settings

@@ -181,3 +181,14 @@ def test_fewer_frames_than_told_have_an_infinite_loss(text):
 
     for frames in range(1, 9):
         assert fits(frames) == bool(loss(frames).isfinite())
+
+
+def test_what_is_left_out_of_the_sets_for_training_is_told(corpus, capsys):
+    token_list("HELO")
+    AUDIO["silent"](corpus / "wav" / "train-00.flac")
+    path = corpus / "data" / "dev" / "text"
+    path.write_text(path.read_text().replace("-03 HELLO", f"-03 {'HELO' * 8}"))
+    assert run_check() == 0
+    printed = capsys.readouterr().out
+    assert "data/train: 30 utterances, 1 cannot be used\n  1 silent\n" in printed
+    assert "data/dev: 12 utterances, 1 cannot be used\n  1 too short for" in printed

@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from espnet_srupp.recipe import commands
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
+from espnet_srupp.task import ASRTask
 
 RECORD = f"""#!{sys.executable}
 import json, os, sys
@@ -25,6 +27,10 @@ shift
 exec bash -c "$*"
 """
 SETS = {"train_set": "a", "valid_set": "b", "test_sets": "c", "asr_tag": "x"}
+SHORT = {
+    **{"asr_speech_fold_length": 700, "asr_text_fold_length": 90},
+    "ignore_init_mismatch": True,
+}
 
 
 @pytest.fixture
@@ -124,3 +130,45 @@ def test_a_folder_that_the_launcher_cannot_enter_is_named(tmp_path, monkeypatch)
     options = Options(**SETS, host="one")
     with pytest.raises(RecipeError, match="a b/exp: take a path without blanks"):
         commands.launched(options, Path("exp/x"), 1, [])
+
+
+def test_a_training_is_what_asr_sh_makes_of_the_options():
+    given = Options(
+        **SETS, token_type="char", fs="8k", pretrained_model="m.pth:a:a", **SHORT
+    )
+    names = layout(given)
+    words = commands.training(given, names, 0)
+    parsed = ASRTask.get_parser().parse_args(words[2:])
+    assert parsed.resume and parsed.output_dir == "exp/asr_x" and parsed.ngpu == 0
+    # as asr.sh counts samples
+    assert parsed.fold_length == [70_000, 90]
+    assert parsed.train_data_path_and_name_and_type == [
+        ("dump/raw/a/wav.scp", "speech", "sound"),
+        ("dump/raw/a/text", "text", "text"),
+    ]
+    assert parsed.valid_data_path_and_name_and_type[0][0] == "dump/raw/b/wav.scp"
+    stats = names.stats
+    assert parsed.valid_shape_file == [
+        f"{stats}/valid/speech_shape",
+        f"{stats}/valid/text_shape.char",
+    ]
+    assert parsed.frontend_conf == {"fs": "8k"}
+    assert (parsed.init_param, parsed.ignore_init_mismatch) == (["m.pth:a:a"], True)
+    assert parsed.normalize_conf == {"stats_file": f"{stats}/train/feats_stats.npz"}
+
+
+def test_the_language_model_that_is_named_is_measured_and_decoded_with():
+    given = Options(**SETS, use_lm=True, lm_tag="y", inference_lm="3epoch.pth")
+    given = replace(given, inference_asr_model="5epoch.pth")
+    names = layout(given)
+    decoding = commands.inference(given, names, Path("a.scp"), Path("out"))
+    measuring = commands.perplexity(given, names, 0, Path("out"))
+    for words, model, config in (
+        (decoding, "--asr_model_file", "--asr_train_config"),
+        (decoding, "--lm_file", "--lm_train_config"),
+        (measuring, "--model_file", "--train_config"),
+    ):
+        exp = "exp/asr_x" if model == "--asr_model_file" else "exp/lm_y"
+        epoch = 5 if model == "--asr_model_file" else 3
+        assert value(words, model) == f"{exp}/{epoch}epoch.pth"
+        assert value(words, config) == f"{exp}/config.yaml"

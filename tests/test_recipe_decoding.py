@@ -220,3 +220,49 @@ def test_a_language_model_of_other_tokens_is_not_decoded_with(tmp_path, use_lm):
             decoding.check(given, layout(given))
         (lm / "config.yaml").write_text("token_list: [A, B]\n")
     decoding.check(given, layout(given))
+
+
+def test_the_real_time_factor_is_of_the_audio_that_was_decoded(tmp_path, monkeypatch):
+    folder = str(tmp_path)
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    given = Options(**sets, expdir=folder, dumpdir=folder, inference_nj=2, fs="8k")
+    names = layout(given)
+    names.tests["c"].mkdir(parents=True)
+    for table, value in (("wav.scp", "x.flac"), ("utt2num_samples", 8000)):
+        lines = "".join(f"{u} {value}\n" for u in "abcde")
+        (names.tests["c"] / table).write_text(lines)
+
+    def decode(jobs, *_, **__):
+        for job in jobs:
+            job.log.write_text(LOG)
+            made = job.output / "1best_recog"
+            made.mkdir(parents=True)
+            scp = job.arguments[job.arguments.index("--ngpu") + 3].partition(",")[0]
+            for name in decoding.RESULTS:
+                ids = [line.split()[0] for line in Path(scp).read_text().splitlines()]
+                (made / name).write_text("".join(f"{u} X\n" for u in ids))
+
+    monkeypatch.setattr(decoding.process, "run", decode)
+    decoding.decode(given, names, "c")
+    # two logs of 1.25 s each, and five seconds of audio
+    assert (names.decoding / "c" / "rtf").read_text() == "0.500\n"
+    text = (names.decoding / "c" / "text").read_text()
+    assert text == "".join(f"{u} X\n" for u in "abcde")
+
+
+def test_a_missing_gpu_is_told_before_decoding(monkeypatch):
+    monkeypatch.setattr(decoding, "gpus_here", lambda: 0)
+    decoding.check_gpu(Options())
+    with pytest.raises(RecipeError, match="--gpu_inference true: torch finds no GPU"):
+        decoding.check_gpu(Options(gpu_inference=True))
+
+
+def test_another_symbol_for_the_unknown_is_no_other_piece(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text("a ONE TWO THREE\n")
+    given = Options(token_type="bpe", nbpe=12, oov="<oov>")
+    train_tokens(given, Path("text"), Path("tokens"))
+    tokens = Path("tokens", "tokens.txt").read_text().split()
+    trained = {"bpemodel": "tokens/bpe.model", "token_list": tokens}
+    Path("config.yaml").write_text(yaml.safe_dump(trained))
+    decoding.check_pieces(Path("config.yaml"))

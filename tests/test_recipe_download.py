@@ -52,7 +52,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {first}-{last}/{len(CONTENT)}")
         else:
             self.send_response(200)
-        body = CONTENT[start:]
+        body = CONTENT[0 if self.server.sends_other_bytes else start :]
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         cut = self.server.cuts.pop(0) if self.server.cuts else len(body)
@@ -104,6 +104,8 @@ def test_a_run_that_was_stopped_at_the_last_byte_is_finished(server, tmp_path):
     (tmp_path / ".file.partial").write_bytes(CONTENT)
     download(server.url, tmp_path / "file", SHA256)
     assert (tmp_path / "file").read_bytes() == CONTENT
+    # and nothing of it fetched again
+    assert server.ranges == [f"bytes={len(CONTENT)}-"]
 
 
 def test_a_server_that_knows_no_ranges_sends_all_again(server, tmp_path):
@@ -256,3 +258,9 @@ def test_a_corrupt_zip_is_named(tmp_path):
 def test_a_missing_archive_is_named(tmp_path):
     with pytest.raises(RecipeError, match="x.tar is missing"):
         unpack(tmp_path / "x.tar", tmp_path / "out")
+
+
+def test_a_connection_may_break_often_if_each_brings_something(server, tmp_path):
+    server.cuts = [100_000] * (ATTEMPTS + 1)
+    download(server.url, tmp_path / "file", SHA256)
+    assert len(server.ranges) == ATTEMPTS + 2

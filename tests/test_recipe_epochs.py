@@ -57,12 +57,15 @@ def test_epoch_trained_twice_counts_once():
     assert found[1].train["loss"] == 3.0
 
 
-def test_rotated_logs_of_asr_sh_are_read_in_the_order_of_time(tmp_path):
-    for age, (name, loss) in enumerate([("train.2.log", 9.0), ("train.log", 1.0)]):
+@pytest.mark.parametrize("backward", [False, True])
+def test_rotated_logs_of_asr_sh_are_read_in_the_order_of_time(tmp_path, backward):
+    # by name, 10 would come before 2
+    logs = [("train.2.log", 9.0), ("train.10.log", 8.0), ("train.log", 1.0)]
+    for age, (name, loss) in enumerate(logs[::-1] if backward else logs):
         path = tmp_path / name
         path.write_text(report(1, loss=loss) + "\n")
         os.utime(path, (1000 + age, 1000 + age))
     # of the packing of an experiment called train
     (tmp_path / "train_valid.acc.ave.log").write_text(report(1, loss=5.0) + "\n")
     (epoch,) = epochs.read(epochs.logs(tmp_path))
-    assert epoch.train["loss"] == 1.0
+    assert epoch.train["loss"] == (9.0 if backward else 1.0)

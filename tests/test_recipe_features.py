@@ -67,3 +67,9 @@ def test_configurations_with_other_settings_have_another_folder(corpus):
     }
     assert len(tags) > 1 or corpus == "an4"
     assert len({tag for tag, _ in tags}) == len(tags) == len({s for _, s in tags})
+
+
+def test_the_order_of_settings_does_not_matter():
+    given = {"encoder": "srupp", "frontend_conf.n_mels": 40, "frontend_conf.fmin": 20}
+    backward = dict(reversed(given.items()))
+    assert features.tag(given) == features.tag(backward) != ""

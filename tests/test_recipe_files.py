@@ -1,5 +1,6 @@
 """Files and directories appear whole or not at all."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -111,3 +112,53 @@ def test_a_full_disk_is_named_and_leaves_nothing(tmp_path, atomic):
         with atomic(target), open("/dev/full", "w") as full:
             full.write("something")
     assert os.listdir(tmp_path) == []
+
+
+def noted(monkeypatch, *names):
+    """What is called of `os`, in order, with the name of a path."""
+    calls = []
+
+    def note(name, call):
+        def noting(*words):
+            own = isinstance(words[:1] and words[0], Path)
+            calls.append((name, words[0].name) if own else (name,))
+            return call(*words)
+
+        return noting
+
+    for name in names:
+        monkeypatch.setattr(os, name, note(name, getattr(os, name)))
+    return calls
+
+
+def test_a_file_is_on_disk_before_it_takes_its_place(tmp_path, monkeypatch):
+    calls = noted(monkeypatch, "fsync", "replace")
+    with atomic_file(tmp_path / "file") as file:
+        file.write("new")
+    assert calls == [("fsync",), ("replace", ".file.partial")]
+
+
+def test_a_directory_is_on_disk_before_it_takes_its_place(tmp_path, monkeypatch):
+    (tmp_path / "set").mkdir()
+    calls = noted(monkeypatch, "sync", "replace")
+    with atomic_dir(tmp_path / "set"):
+        pass
+    assert calls == [("sync",), ("replace", "set"), ("replace", ".set.partial")]
+
+
+def test_the_old_directory_that_a_killed_run_left_is_cleared(tmp_path):
+    for name in (".set.old", "set"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+    with atomic_dir(tmp_path / "set") as directory:
+        (directory / "new").touch()
+    assert os.listdir(tmp_path) == ["set"]
+    assert os.listdir(tmp_path / "set") == ["new"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_full_quota_is_a_full_disk_and_other_faults_are_not(tmp_path, number):
+    kind = OSError if number == errno.EIO else RecipeError
+    with pytest.raises(kind, match=os.strerror(errno.EIO) if kind is OSError else "no"):
+        with atomic_file(tmp_path / "file"):
+            raise OSError(number, os.strerror(number))

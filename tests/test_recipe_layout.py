@@ -229,3 +229,10 @@ def test_statistics_of_the_same_features_are_shared_however_they_are_set():
     )
     dense = names(asr_config=f"{CONF}/train_asr_srupp_dense.yaml")
     assert hop.stats == dense.stats
+
+
+def test_the_length_of_a_name_is_that_of_its_bytes():
+    # as file systems count it; twice as many as letters
+    check_lengths(names(asr_tag="é" * 90))
+    with pytest.raises(RecipeError, match="too long .*: give --asr_tag"):
+        check_lengths(names(asr_tag="é" * 110))

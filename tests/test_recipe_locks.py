@@ -162,3 +162,40 @@ def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
     refuse_locks(monkeypatch, errno.EIO)
     with pytest.raises(OSError, match="Input/output error"):
         make("other")
+
+
+def test_what_is_read_may_lie_where_nothing_can_be_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    opened, theirs = locks.opened, locks.lock_file(stage.marker(Path("data")), [])
+
+    def refuse(lock):
+        if lock == theirs:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(lock)
+
+    monkeypatch.setattr(locks, "opened", refuse)
+    assert make("model", ["data"])
+    with pytest.raises(PermissionError):
+        make("data")
+
+
+ALONE = """
+import fcntl, sys
+fcntl.lockf(open(sys.argv[1], "a"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+"""
+
+
+def test_who_waits_to_replace_something_keeps_no_other_one_from_it(other):
+    lock = locks.lock_file(stage.marker(Path("data").absolute()), [])
+    make("data")
+    other("model", "data")
+
+    def tell(_):
+        Path("end").touch()
+        while not Path("model").exists():
+            time.sleep(0.01)
+        # now that nobody reads it, it is free
+        subprocess.run([sys.executable, "-c", ALONE, str(lock)], check=True)
+
+    with locks.opened(lock) as file:
+        locks.acquire(file, True, "doing this", tell)

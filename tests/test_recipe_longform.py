@@ -104,10 +104,17 @@ def finished(tmp_path_factory):
     return recipe
 
 
+def touch_pictures(target):
+    for name in longform.PICTURES:
+        (target / name).touch()
+
+
 @pytest.fixture
 def recipe(finished, tmp_path, monkeypatch):
     """A copy to work in."""
     shutil.copytree(finished, tmp_path / "recipe")
+    # seconds for each, and drawn once by `finished`
+    monkeypatch.setattr(longform, "draw", touch_pictures)
     monkeypatch.chdir(tmp_path / "recipe")
     return tmp_path / "recipe"
 
@@ -291,3 +298,15 @@ def test_models_are_called_as_their_encoder_or_as_one_likes(recipe, given, names
     found = longform.models(options, layout(options))
     assert list(found) == names
     assert found[names[-1]].name == ("own" if "mine" in names or not given else "good")
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_a_model_transcribes_as_it_decodes(tmp_path, monkeypatch, gpu):
+    calls = []
+    monkeypatch.setattr(longform, "run", lambda words, *_: calls.append(words))
+    given = Options(inference_asr_model="10epoch.pth", gpu_inference=gpu, force=gpu)
+    longform.transcribe(given, Path("exp/own"), tmp_path / "2x", tmp_path / "out")
+    (words,) = calls
+    assert words[words.index("--checkpoint") + 1] == "10epoch.pth"
+    assert words[words.index("--device") + 1] == ("cuda" if gpu else "cpu")
+    assert ("--force" in words) == gpu

@@ -97,3 +97,9 @@ def test_no_bytes_make_the_walk_fail_or_go_on_for_ever(tmp_path):
         for content in (random.bytes(size), b"\xff" * size, b"ID3" + bytes(size)):
             path.write_bytes(start[:size] + content)
             mpeg.samples_by_rate(str(path))
+
+
+def test_a_frame_that_is_cut_off_is_not_counted(tmp_path):
+    path = tmp_path / "x.mp3"
+    path.write_bytes((silence(128) * 9)[:-1])
+    assert mpeg.samples_by_rate(str(path)) == {128: 8 * 1152}

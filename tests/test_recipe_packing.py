@@ -33,6 +33,7 @@ def recipe(tmp_path, monkeypatch):
         names.exp / "valid.acc.ave.pth": "model",
         names.exp / "RESULTS.md": "# RESULTS",
         names.exp / "images" / "attention.png": "png",
+        names.exp / "images" / "training_curves.png": "png",
         names.stats / "train" / "feats_stats.npz": "npz",
         names.bpemodel: "bpe",
     }.items():
@@ -117,6 +118,7 @@ def test_results_and_pictures_go_in(recipe):
         name.rpartition("/")[2] for name in zipfile.ZipFile(pack(*recipe)).namelist()
     }
     assert {"RESULTS.md", "attention.png", "feats_stats.npz", "bpe.model"} <= names
+    assert "training_curves.png" in names
 
 
 def test_statistics_of_the_training_go_in_whatever_the_command_says(recipe, tmp_path):
@@ -159,6 +161,8 @@ def test_language_model_goes_in_if_it_is_used(recipe, tmp_path):
     found = unpack(pack(given, names), tmp_path / "out")
     assert Path(found["lm_file"]).read_text() == "language model"
     assert "seq_rnn" in Path(found["lm_train_config"]).read_text()
+    (perplexity,) = (tmp_path / "out").rglob("ppl")
+    assert perplexity.read_text() == "2.5"
 
 
 def test_what_a_killed_packing_left_goes(recipe):

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -28,8 +29,12 @@ def refuse_odd(number):
         raise RecipeError(f"{number} is odd: take another")
 
 
-def process_id(number):
-    time.sleep(0.05)
+def process_id(folder):
+    """Waits until two processes are at work, and no longer than a while."""
+    (folder / f"{os.getpid()}").touch()
+    deadline = time.monotonic() + 30
+    while len(os.listdir(folder)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
     return os.getpid()
 
 
@@ -46,8 +51,8 @@ def test_no_jobs_give_no_results():
     assert parallel_map(square, [], 2, "work") == []
 
 
-def test_jobs_run_in_as_many_processes_as_asked():
-    ids = parallel_map(process_id, range(8), 2, "work")
+def test_jobs_run_in_as_many_processes_as_asked(tmp_path):
+    ids = parallel_map(process_id, [tmp_path] * 8, 2, "work")
     assert len(set(ids)) == 2 and os.getpid() not in ids
 
 
@@ -92,7 +97,8 @@ def test_threads_of_a_worker_share_a_folder_or_wait(tmp_path, monkeypatch, names
 
     def work(_):
         with contextlib.suppress(threading.BrokenBarrierError):
-            together.wait(0.5)
+            # those of one recipe meet, however slow the machine is
+            together.wait(30 if len(set(names)) == 1 else 0.5)
         return os.getcwd()
 
     for name in set(names):
@@ -102,3 +108,35 @@ def test_threads_of_a_worker_share_a_folder_or_wait(tmp_path, monkeypatch, names
         found = pool.map(lambda home: parallel.in_folder(home, work, [0]), homes)
         assert [Path(path) for (path,) in found] == homes
     assert together.broken == (names == ["a", "b"])
+
+
+IDLE = """
+import signal, time
+from pathlib import Path
+from espnet_srupp.recipe.parallel import parallel_map
+# a suite in the background may have been started with it ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def work(number):
+    Path(f"begun{number}").touch()
+    while number and not Path("end").exists():
+        time.sleep(0.01)
+parallel_map(work, [0, 1], 2, "work")
+"""
+
+
+def test_an_interrupt_is_told_once_and_not_by_workers_that_wait(tmp_path):
+    root = str(Path(parallel.__file__).parents[2])
+    process = subprocess.Popen(
+        [sys.executable, "-c", IDLE],
+        **{"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": root}},
+        **{"stderr": subprocess.PIPE, "text": True, "start_new_session": True},
+    )
+    while not all((tmp_path / f"begun{number}").exists() for number in range(2)):
+        assert process.poll() is None
+        time.sleep(0.01)
+    # until a worker waits for more
+    time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGINT)
+    (tmp_path / "end").touch()
+    _, errors = process.communicate()
+    assert errors.count("Traceback") == 1 and "KeyboardInterrupt" in errors

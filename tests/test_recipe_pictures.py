@@ -87,3 +87,24 @@ def test_the_utterance_to_show_is_the_middle_one_of_those_that_show_something():
     lengths = {"a": 3, "b": 900, "c": 100, "d": 500, "e": 4, "f": 5}
     assert pictures.middle(lengths, 100) == "d"
     assert pictures.middle({"a": 3, "b": 5, "c": 4}, 100) == "b"
+
+
+def test_the_first_token_is_at_the_top_and_time_goes_to_the_right(
+    tmp_path, monkeypatch
+):
+    arrays = {
+        "features": np.random.randn(100, 80),
+        "decoder": np.eye(3, 24),
+        "tokens": np.array(["_ONE", "_TWO", "<eos>"]),
+        "seconds": np.array(2.0),
+    }
+    np.savez(tmp_path / "a.npz", **arrays)
+    monkeypatch.setattr(pictures, "save", lambda figure, _: figure)
+    figure = pictures.attention(tmp_path / "a.npz", tmp_path / "a.png", "u1", "ONE TWO")
+    mels, decoder = figure.axes
+    assert mels.images[0].get_array().shape == (80, 100)
+    bottom, top = decoder.get_ylim()
+    assert bottom > top and decoder.get_xlim() == mels.get_xlim() == (0, 2)
+    assert [label.get_text() for label in decoder.get_yticklabels()] == [
+        *("_ONE", "_TWO", "<eos>")
+    ]

@@ -101,3 +101,15 @@ def test_names_that_espnet_reads_otherwise_are_refused(name, value):
     ):
         options(f"--{name}", value)
     assert options(f"--{name}", "é 'ü'#:a").dumpdir
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("expdir", "asr_exp", "asr_stats_dir", "lm_exp", "lm_stats_dir", "lm_tag"),
+        "inference_tag",
+    ],
+)
+def test_every_name_of_a_folder_is_looked_at(name):
+    with pytest.raises(RecipeError, match=f"--{name} 'a,b': ESPnet cannot"):
+        options(f"--{name}", "a,b")

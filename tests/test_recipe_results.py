@@ -1,6 +1,7 @@
 """RESULTS.md has ESPnet's form and says how the numbers came about."""
 
 import json
+import subprocess
 
 import pytest
 
@@ -136,3 +137,18 @@ def test_experiment_of_asr_sh_needs_neither_probe_nor_record(exp):
     (exp / ".training").unlink()
     results.write(exp)
     assert "machine unknown" in (exp / "RESULTS.md").read_text()
+
+
+def test_what_a_training_began_with_is_told(exp):
+    (exp / "config.yaml").write_text("init_param: [exp/first/valid.acc.ave.pth]\n")
+    said = "- parameters to begin with: exp/first/valid.acc.ave.pth"
+    assert said in results.facts(exp)
+
+
+def test_a_package_outside_of_git_says_so_and_not_what_is_around_it(
+    tmp_path, monkeypatch
+):
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    installed = tmp_path / "lib" / "espnet_srupp" / "__init__.py"
+    monkeypatch.setattr(espnet_srupp, "__file__", str(installed))
+    assert results.git("rev-parse", "HEAD") == "not in a git checkout"

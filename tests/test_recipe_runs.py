@@ -14,7 +14,7 @@ import pytest
 import soundfile
 from data.tones import OPTIONS, RATE, ROOT, SETS, environment, make_recipe, mistake, run
 
-from espnet_srupp.recipe import asr, datadir, pictures
+from espnet_srupp.recipe import asr, checkpoints, datadir, pictures
 
 
 @pytest.fixture(scope="module")
@@ -272,8 +272,11 @@ def test_interrupted_training_is_continued(finished):
     for line in process.stdout:
         if "epoch 2/500" in line:
             break
-    # the copy of the checkpoint follows the line within one look at the log
-    time.sleep(1)
+    # the copy of the checkpoint follows the line
+    copied = recipe / "exp/asr_long" / checkpoints.EPOCH
+    while not copied.exists() or int(copied.read_text() or 0) < 2:
+        assert process.poll() is None
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -219,3 +219,28 @@ def test_a_killed_scoring_leaves_no_scores_of_before(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         scoring.score_set(given, names, "c")
     assert not list((names.decoding / "c").iterdir())
+
+
+@pytest.mark.parametrize(("opts", "wrong"), [("", "0.0"), ("-s", "33.3")])
+def test_a_set_is_scored_as_the_options_say(tmp_path, opts, wrong):
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    folders = {"expdir": str(tmp_path), "dumpdir": str(tmp_path)}
+    given = Options(**sets, **folders, token_type="char", score_opts=opts)
+    names = layout(given)
+    write(names.tests["c"] / "text", {"u": "AB  C D"})
+    write(names.tests["c"] / "utt2spk", {"u": "s"})
+    decoded = names.decoding / "c"
+    write(decoded / "text", {"u": "ab C D"})
+    scoring.score_set(given, names, "c")
+    found = {}
+    for kind in ("wer", "cer"):
+        table, *_ = (decoded / f"score_{kind}" / "result.txt").read_text().split("\n\n")
+        found[kind] = table.splitlines()[-1].replace("|", " ").split()
+        for name, text in (("ref", "A B"), ("hyp", "a b")):
+            line = (decoded / f"score_{kind}" / f"{name}.trn").read_text()
+            assert line.startswith(text if kind == "cer" else text.replace(" ", ""))
+    # AB C D; its blanks are characters
+    assert found["wer"][1:3] == ["1", "3"] and found["cer"][1:3] == ["1", "6"]
+    assert found["wer"][-2] == found["cer"][-2] == wrong
+    hypothesis = (decoded / "score_cer" / "hyp.trn").read_text()
+    assert hypothesis == "a b <space> C <space> D\t(s-u)\n"

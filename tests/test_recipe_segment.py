@@ -39,3 +39,12 @@ def test_a_segment_that_begins_at_the_end_is_not_cut(times):
 @pytest.mark.parametrize("rate", [2, 8000, 11_025, 44_100])
 def test_an_end_half_a_second_behind_it_is_not_cut(rate):
     assert limits(0.0, 10.5, rate, 10 * rate)[1] > 10 * rate
+
+
+@pytest.mark.parametrize("rate", [8000, 16_000, 44_100])
+def test_times_in_hundredths_are_the_samples_that_they_name(rate):
+    # many a product, as 0.29 * 16000 ** 1.0, is a little less than the whole number
+    for number in range(1000):
+        begin, stop = limits(number / 100, number / 100 + 0.01, rate, 20 * rate)
+        assert begin == number * rate // 100
+        assert stop == (number + 1) * rate // 100

@@ -57,3 +57,8 @@ def test_chunks_beside_the_samples_are_no_truncation(tmp_path):
     (tmp_path / "x.wav").write_bytes(data)
     samples, _ = sound.load(str(tmp_path / "x.wav"), "x")
     assert len(samples) == FS
+
+
+def test_samples_between_two_numbers_become_the_nearer_one():
+    between = np.array([-1.6, -0.6, -0.4, 0.4, 0.6, 1.6]) / 32768
+    assert sound.pcm(between).tolist() == [-2, -1, 0, 0, 1, 2]

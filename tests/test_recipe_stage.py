@@ -1,10 +1,7 @@
 """A finished step is not done again, unless what it depends on has changed."""
 
 import os
-import subprocess
-import sys
-import time
-from pathlib import Path
+from contextlib import contextmanager
 
 import pytest
 
@@ -58,48 +55,6 @@ def test_force_works_again(work):
     work.run()
     assert work.run(force=True)
     assert work.done == 2
-
-
-AT_WORK = """
-import time
-from pathlib import Path
-from espnet_srupp.recipe import stage
-def copy():
-    Path("begun").touch()
-    while not Path("waiting").exists():
-        time.sleep(0.01)
-    Path("out").write_text("TEXT")
-options = {"nbpe": 30}
-paths = [Path("out").absolute()], [Path("in").absolute()]
-stage.run(stage.Step(5, "capitals", copy, *paths, options))
-"""
-
-
-def test_a_step_at_work_elsewhere_is_waited_for_and_not_done_twice(
-    work, tmp_path, monkeypatch
-):
-    told = []
-
-    def say(message):
-        told.append(message)
-        if "waiting" in message:
-            (tmp_path / "waiting").touch()
-
-    monkeypatch.setattr(stage, "say", say)
-    root = str(Path(stage.__file__).parents[2])
-    with subprocess.Popen(
-        [sys.executable, "-c", AT_WORK],
-        cwd=tmp_path,
-        # as a job of a cluster may have its own
-        env={**os.environ, "PYTHONPATH": root, "TMPDIR": str(tmp_path / "other")},
-    ) as other:
-        while not (tmp_path / "begun").exists():
-            assert other.poll() is None
-            time.sleep(0.01)
-        assert not work.run()
-    assert other.returncode == 0 and work.done == 0
-    assert work.target.read_text() == "TEXT"
-    assert "another run.sh is doing this" in told[0] and "done before" in told[1]
 
 
 def test_a_missing_input_leaves_nothing_behind(work, tmp_path):
@@ -256,3 +211,45 @@ def test_work_that_cannot_begin_leaves_what_is_finished(work):
 )
 def test_timespan(seconds, words):
     assert timespan(seconds) == words
+
+
+@pytest.mark.parametrize("what", ["size", "time"])
+def test_audio_of_another_size_or_another_time_is_other_audio(work, tmp_path, what):
+    sound, times = tmp_path / "a.wav", (1_000_000_000, 1_000_000_000)
+    work.audio = tmp_path / "wav.scp"
+    work.audio.write_text(f"a {sound}\n")
+    for content, time_of in ((b"1", 0), (b"12" if what == "size" else b"2", 1)):
+        sound.write_bytes(content)
+        os.utime(sound, ns=tuple(t + time_of * (what == "time") for t in times))
+        assert work.run()
+    assert not work.run()
+
+
+def test_any_output_that_is_gone_is_made_again(work, tmp_path):
+    outputs = [tmp_path / "one", tmp_path / "two"]
+    step = Step(5, "x", lambda: [path.touch() for path in outputs], outputs)
+    assert stage.run(step)
+    for path in outputs:
+        path.unlink()
+        assert stage.run(step)
+        assert not stage.run(step)
+
+
+def test_what_another_one_has_done_between_two_looks_is_not_done_again(
+    work, monkeypatch
+):
+    held = stage.locks.held
+
+    @contextmanager
+    def later(*words, alone):
+        if alone and not work.done:
+            # another run.sh was faster
+            work.done = 1
+            work.run(force=True)
+            work.done = 1
+        with held(*words, alone=alone):
+            yield
+
+    monkeypatch.setattr(stage.locks, "held", later)
+    assert not work.run()
+    assert work.done == 1

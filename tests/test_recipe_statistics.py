@@ -77,3 +77,48 @@ def test_outputs_are_asr_shs_files():
         stats / "valid/speech_shape",
         stats / "valid/text_shape.char",
     }
+
+
+def gather(tmp_path, monkeypatch, sizes, nj):
+    """Statistics of sets of so many utterances; how many processes there were."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(statistics, "UTTERANCES_PER_PROCESS", 1)
+    given = Options(train_set="a", valid_set="b", test_sets="c", nj=nj)
+    names = layout(given)
+    names.token_list.parent.mkdir(parents=True)
+    names.token_list.write_text("<blank>\n<unk>\nA\n<sos/eos>\n")
+    sets = {}
+    for kind, size in zip(("train", "valid"), sizes, strict=True):
+        sets[kind] = tmp_path / kind
+        sets[kind].write_text("".join(f"{kind}{n} 1\n" for n in range(size)))
+    shares = {}
+
+    def command(keys, part):
+        shares[part] = keys
+        return []
+
+    def run(jobs, *_, **__):
+        for job in jobs:
+            for kind, share in zip(sets, shares[job.output], strict=True):
+                folder = job.output / kind
+                folder.mkdir(parents=True)
+                ids = [line.split()[0] for line in share.read_text().splitlines()]
+                assert ids
+                (folder / "batch_keys").write_text("text\n")
+                (folder / "stats_keys").write_text("")
+                (folder / "text_shape").write_text("".join(f"{u} 3\n" for u in ids))
+
+    monkeypatch.setattr(statistics.process, "run", run)
+    statistics.gather(given, names, sets, tmp_path / "stats", command)
+    return len(shares)
+
+
+def test_lengths_of_all_shares_have_the_size_of_the_vocabulary(tmp_path, monkeypatch):
+    assert gather(tmp_path, monkeypatch, (5, 4), 2) == 2
+    for kind, size in (("train", 5), ("valid", 4)):
+        lines = (tmp_path / "stats" / kind / "text_shape.bpe").read_text()
+        assert lines == "".join(f"{kind}{n} 3,4\n" for n in range(size))
+
+
+def test_no_process_has_a_share_without_utterances(tmp_path, monkeypatch):
+    assert gather(tmp_path, monkeypatch, (9, 2), 3) == 2

@@ -1,11 +1,14 @@
 """What the user sees of a training, and how it goes on after an interrupt."""
 
+import os
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-from espnet_srupp.recipe import model_stages, stage, training
+from espnet_srupp.recipe import checkpoints, model_stages, stage, training
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
@@ -221,3 +224,63 @@ def test_a_training_depends_on_statistics_of_ones_own_and_on_no_last_bits(
     (step,) = model_stages.train_model(given, names)
     assert (names.stats / "train" / "feats_stats.npz" in step.inputs) == counts
     assert names.stats / "train" / "speech_shape" in step.inputs
+
+
+def test_the_latest_of_several_trainings_of_these_settings_goes_on(tmp_path, train):
+    for number in (2, 1, 3):
+        record = begin(tmp_path / f"exp.{number}", 1, epochs=1)
+        torch.save({"number": number}, tmp_path / f"exp.{number}" / "1epoch.pth")
+        times = (1000 + number % 3, 1000 + number % 3)
+        os.utime(tmp_path / f"exp.{number}" / training.BEGUN, times)
+    train(tmp_path / "exp", record)
+    assert torch.load(tmp_path / "exp" / "1epoch.pth") == {"number": 2}
+
+
+@pytest.mark.parametrize("other", ["exp_other", "exp.old", "expx.1", "my_exp.1"])
+def test_a_training_of_another_name_stays_where_it_is(tmp_path, train, other):
+    record = begin(tmp_path / other, 1, epochs=1)
+    train(tmp_path / "exp", record)
+    assert (tmp_path / other / "1epoch.pth").exists()
+    assert not (tmp_path / "exp" / "1epoch.pth").exists()
+
+
+def test_any_name_may_be_put_aside_and_come_back(tmp_path, train):
+    record = begin(tmp_path / "lr+(1).1", 1, epochs=1)
+    train(tmp_path / "lr+(1)", record)
+    assert (tmp_path / "lr+(1)" / "1epoch.pth").exists()
+
+
+EPOCH = "2epoch results: [train] loss=1, [valid] loss=1"
+BROKEN = "The gradients at all steps are invalid in this epoch."
+
+
+def go_on(exp, record, line):
+    """Goes on with a training, for which a program stands in that prints a line."""
+    python = f"{shlex.quote(sys.executable)} -c"
+    training.train(
+        Options(ngpu=0, python=python), exp, lambda _: [f"print({line!r})"], record
+    )
+
+
+def test_a_training_that_goes_on_keeps_its_log_and_ends_without_a_copy(tmp_path):
+    exp = tmp_path / "exp"
+    record = begin(exp, 1, epochs=1)
+    torch.save({"epoch": 1}, exp / "checkpoint.pth")
+    checkpoints.save(exp)
+    (exp / "checkpoint.pth").write_bytes(b"cut off")
+    go_on(exp, record, EPOCH)
+    # what ESPnet went on from
+    assert torch.load(exp / "checkpoint.pth") == {"epoch": 1}
+    assert not (exp / checkpoints.SAVED).exists()
+    log = (exp / "train.log").read_text()
+    assert "1epoch results" in log and "\n2epoch results" in log
+    assert (exp / "images" / "training_curves.png").exists()
+    assert "cores" in stage.read(exp / training.BEGUN)["machine"]
+
+
+def test_a_training_without_finite_gradients_is_an_error(tmp_path):
+    record = begin(tmp_path / "exp", 1)
+    with pytest.raises(
+        RecipeError, match="no step of epoch .* lower the learning rate"
+    ):
+        go_on(tmp_path / "exp", record, BROKEN)

@@ -104,3 +104,33 @@ def test_no_header_makes_it_fail(tmp_path):
             truncated(str(path))
             path.write_bytes(content[:length] + b"\xff" * (200 - length))
             truncated(str(path))
+
+
+NOTES = {
+    "WAV": (b"data", b"note" + (3).to_bytes(4, "little") + b"abc\0"),
+    "AIFF": (b"SSND", b"NOTE" + (3).to_bytes(4, "big") + b"abc\0"),
+    "W64": (
+        b"data",
+        b"note" + bytes(12) + (27).to_bytes(8, "little") + b"abc" + bytes(5),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NOTES)
+def test_a_note_of_odd_length_before_the_samples_hides_no_truncation(tmp_path, kind):
+    path, (samples, note) = tmp_path / "x.audio", NOTES[kind]
+    content = write(path, format=kind)
+    begin = content.index(samples)
+    content = content[:begin] + note + content[begin:]
+    path.write_bytes(content)
+    assert not truncated(str(path))
+    path.write_bytes(content[:-1000])
+    assert truncated(str(path))
+
+
+def test_nist_of_two_channels_that_breaks_off_is_truncated(tmp_path):
+    path = tmp_path / "x.sph"
+    soundfile.write(path, np.zeros((FS, 2)), FS, format="NIST")
+    assert not truncated(str(path))
+    path.write_bytes(path.read_bytes()[:-4])
+    assert truncated(str(path))

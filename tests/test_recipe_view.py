@@ -76,3 +76,22 @@ def test_the_checkpoint_of_an_epoch_is_kept_once_its_model_is_there(
     assert kept == []
     follow(tmp_path, LINES)
     assert kept == [tmp_path]
+
+
+def test_the_checkpoint_of_an_epoch_without_progress_is_kept_as_well(
+    tmp_path, monkeypatch
+):
+    kept = []
+    monkeypatch.setattr(view.checkpoints, "save", kept.append)
+    follow(tmp_path, ["(trainer:457) INFO: There are no improvements in this epoch\n"])
+    assert kept == [tmp_path]
+
+
+def test_the_time_left_is_that_of_all_epochs_so_far(tmp_path, capsys):
+    lines = ["1/3epoch started\n"]
+    lines += [
+        f"{n}epoch results: [train] loss=1, time={n} minutes, [valid] loss=1\n"
+        for n in (1, 2)
+    ]
+    follow(tmp_path, lines)
+    assert "2 min 0 s, 1 min 30 s left" in capsys.readouterr().out
