@@ -128,11 +128,10 @@ def parse(words: Sequence[str], caller: Path) -> Options:
     refusals.check(options)
     for name in CONFIGS:
         # the first is the recipe's own
-        for path in [w.partition("=")[2] for w in words if w.startswith(f"--{name}=")][
-            1:
-        ]:
-            for each in shlex.split(path):
-                check_one(name, each, caller)
+        if sum(word.startswith(f"--{name}=") for word in words) > 1:
+            several = name == "asr_config"
+            for path in options.asr_configs if several else [getattr(options, name)]:
+                check_one(name, path, caller)
     names = (*INPUT_FILES, *CORPORA)
     given = {n: getattr(options, n) for n in names if getattr(options, n)}
     found = {n: find(n, path, caller) for n, path in given.items()}

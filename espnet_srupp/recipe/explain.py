@@ -27,8 +27,8 @@ REMEDIES = (
     ),
     (
         r"CUDA out of memory",
-        "the same command goes on with less memory if the YAML's encoder_conf has "
-        "gradient_checkpointing: true; another batch_bins begins a new training",
+        "a training goes on with less if srupp's encoder_conf has "
+        "gradient_checkpointing: true; lower batch_bins in the YAML begin a new one",
     ),
     (
         r"No space left|PytorchStreamWriter failed|unexpected pos|Disk quota",

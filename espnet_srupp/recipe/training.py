@@ -23,8 +23,14 @@ from espnet_srupp.recipe.stage import say
 from espnet_srupp.recipe.view import View
 
 # a training goes on when these change; with anything else it is another training
-CONTINUES = ("max_epoch", "patience", "num_workers", "log_interval", "num_att_plot")
-CONTINUES += ("encoder_conf.gradient_checkpointing",)
+CONTINUES = (
+    "max_epoch",
+    "patience",
+    "num_workers",
+    "log_interval",
+    "num_att_plot",
+    "encoder_conf.gradient_checkpointing",
+)
 MAX_EPOCH = 40  # ESPnet's default
 # what the training depends on; who decodes with its models holds it, see put_aside
 BEGUN = ".training"
