@@ -1,4 +1,4 @@
-"""What every test has: a fixed seed, and CUDA where a test asks for it."""
+"""What tests share: a seed, CUDA where asked for, models and audio to transcribe."""
 
 import importlib.util
 
@@ -42,3 +42,38 @@ def poisoned_memory(monkeypatch):
     assert torch.empty(3).isnan().all()
     yield
     torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture(scope="module")
+def transcribable(tmp_path_factory):
+    """A recipe's folder with models and audio."""
+    # what tests of the recurrence do not need
+    import soundfile
+    from data.small_models import RATE, make, noise
+
+    folder = tmp_path_factory.mktemp("recipe")
+    make(folder)
+    make(folder, "conformer")
+    (folder / "wav").mkdir()
+    (folder / "data").mkdir()
+    for seed, name in enumerate("abc"):
+        soundfile.write(folder / f"wav/{name}.flac", noise(6000, seed), RATE)
+    (folder / "data" / "wav.scp").write_text(
+        "".join(f"{name} {folder}/wav/{name}.flac\n" for name in "abc")
+    )
+    return folder
+
+
+@pytest.fixture
+def transcribe(transcribable, monkeypatch, capsys):
+    """Runs `longform transcribe`; returns its exit code, output and errors."""
+    from espnet_srupp.longform.__main__ import main
+
+    monkeypatch.chdir(transcribable)
+
+    def run(*words, model="exp/asr_srupp"):
+        code = main(["transcribe", model, *map(str, words), "--device", "cpu"])
+        said = capsys.readouterr()
+        return code, said.out, [e for e in said.err.splitlines() if "error: " in e]
+
+    return run

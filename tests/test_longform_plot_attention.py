@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from data.small_models import RATE, make
 from matplotlib.image import imread
-from test_longform_model import RATE, make
 
 from espnet_srupp.longform import plot_attention
 from espnet_srupp.longform.__main__ import main

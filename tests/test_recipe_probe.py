@@ -5,7 +5,7 @@ import argparse
 import numpy as np
 import pytest
 import torch
-from test_longform_model import config_of, make, noise
+from data.small_models import config_of, make, noise
 
 from espnet_srupp.attention import SRUppAttention
 from espnet_srupp.recipe import probe

@@ -169,32 +169,42 @@ def test_a_killed_parent_leaves_no_orphan(tmp_path):
         time.sleep(0.05)
 
 
+# its child ignores SIGTERM, as it does itself unless told otherwise
 LEADER = """
-import pathlib, subprocess, sys, time
-code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-code += "print(flush=True); time.sleep(600)"
-child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-child.stdout.readline()
-pathlib.Path(sys.argv[1], "partial").write_text(f"{child.pid}")
-pathlib.Path(sys.argv[1], "partial").rename(pathlib.Path(sys.argv[1], "pid"))
+import pathlib, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+{before}
+pathlib.Path(sys.argv[1] + ".part").write_text(str(child.pid))
+pathlib.Path(sys.argv[1] + ".part").rename(sys.argv[1])
+{after}
 """
+END = "signal.signal(signal.SIGTERM, signal.SIG_DFL)"
 
 
 @needs_proc
 @pytest.mark.parametrize(
-    ("last", "error"), [("time.sleep(600)", KeyboardInterrupt), ("1/0", RecipeError)]
+    ("before", "after", "error"),
+    [
+        pytest.param("", "time.sleep(600)", KeyboardInterrupt, id="killed"),
+        pytest.param(END, "time.sleep(600)", KeyboardInterrupt, id="ended"),
+        pytest.param("", "1/0", RecipeError, id="failed"),
+    ],
 )
-def test_what_a_program_has_started_ends_with_it_however_it_ends(tmp_path, last, error):
-    pid = tmp_path / "pid"
+def test_what_a_program_has_started_ends_with_it(
+    tmp_path, monkeypatch, before, after, error
+):
+    monkeypatch.setattr(process, "GRACE_SECONDS", 0.5)
+    started = tmp_path / "started"
 
     def watch():
-        if pid.exists() and error is KeyboardInterrupt:
+        if started.exists() and error is KeyboardInterrupt:
             raise error
 
-    program = job(tmp_path, f"{LEADER}{last}")
+    words = ["-c", LEADER.format(before=before, after=after), str(started)]
     with pytest.raises(error):
-        run([Job([*program.arguments, tmp_path], program.log)], PYTHON, watch)
-    assert gone(int(pid.read_text()))
+        run([Job(words, tmp_path / "log")], PYTHON, watch)
+    assert gone(int(started.read_text()))
 
 
 def test_command_that_does_not_start_is_named(tmp_path):
@@ -231,33 +241,6 @@ def test_a_log_that_is_put_aside_is_followed_in_its_new_file(tmp_path):
     assert tail.lines() == []
     log.write_text("new, and longer\n")
     assert tail.lines() == ["new, and longer"]
-
-
-STUBBORN = """
-import pathlib, signal, subprocess, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if len(sys.argv) > 1:
-    child = subprocess.Popen([sys.executable, __file__])
-    pathlib.Path(sys.argv[1] + ".part").write_text(str(child.pid))
-    pathlib.Path(sys.argv[1] + ".part").rename(sys.argv[1])
-time.sleep(600)
-"""
-
-
-@needs_proc
-def test_what_does_not_end_is_killed_with_all_it_has_started(tmp_path, monkeypatch):
-    monkeypatch.setattr(process, "GRACE_SECONDS", 0.1)
-    (tmp_path / "stubborn.py").write_text(STUBBORN)
-    started = tmp_path / "started"
-
-    def watch():
-        if started.exists():
-            raise KeyboardInterrupt
-
-    words = [str(tmp_path / "stubborn.py"), str(started)]
-    with pytest.raises(KeyboardInterrupt):
-        run([Job(words, tmp_path / "log")], PYTHON, watch)
-    assert gone(int(started.read_text()))
 
 
 def test_a_line_that_is_half_written_is_told_once_it_is_whole(tmp_path):

@@ -1,14 +1,12 @@
 """How much each SRU++ layer attends: its alpha, epoch by epoch."""
 
-import re
+from contextlib import suppress
 from pathlib import Path
 from statistics import mode
 
 import torch
 
 NAME = "alpha.csv"
-NUMBER = r"(?:nan|-?inf|-?\d+(?:\.\d+)?(?:e[-+]\d+)?)"
-LINE = re.compile(rf"\d+(?:,{NUMBER})+")
 
 
 def record(exp: Path, epoch: int) -> None:
@@ -37,7 +35,11 @@ def read(exp: Path) -> dict[int, list[float]]:
     """
     path = exp / NAME
     text = path.read_text("utf-8", "replace") if path.exists() else ""
-    rows = [line.split(",") for line in text.splitlines() if LINE.fullmatch(line)]
-    width = mode(map(len, rows)) if rows else 0
-    found = {int(e): list(map(float, row)) for e, *row in rows if 1 + len(row) == width}
+    rows: list[tuple[int, list[float]]] = []
+    for line in text.splitlines():
+        with suppress(ValueError):
+            epoch, *values = line.split(",")
+            rows.append((int(epoch), [float(value) for value in values]))
+    layers = mode(len(values) for _, values in rows) if rows else 0
+    found = {epoch: values for epoch, values in rows if len(values) == layers}
     return dict(sorted(found.items()))
