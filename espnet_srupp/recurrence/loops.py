@@ -16,10 +16,12 @@ from .sigmoid import sigmoid
 # most channels of a block: enough to walk whole memory pages, few enough for two
 # threads to share one long utterance
 BLOCK = 1024
-# where the rows of w begin
-SIZE = 16 * BLOCK
+# from one row of w to the next: a power of two would let the rows share the few places
+# of a cache, and their numbers push each other out
+ROW = BLOCK + 32
+SIZE = 16 * ROW
 V0, V1, B0, B1, MASK, C, R, DC, DX, DU0, DU1, DU2, DV0, DV1, DB0, DB1 = range(
-    0, SIZE, BLOCK
+    0, SIZE, ROW
 )
 
 
@@ -174,11 +176,11 @@ def backward(
             _gradients(u0, u1, u2, x[t, row, s], dh[t, row, s], before, w)
             _store(w[DX : DX + n], dx[t, row, s])
             for gate in range(3):
-                from_row = DU0 + gate * BLOCK
+                from_row = DU0 + gate * ROW
                 _store(w[from_row : from_row + n], du[t, row, gate, s])
         for gate in range(2):
-            _store(w[DV0 + gate * BLOCK :], dv[row, gate, s])
-            _store(w[DB0 + gate * BLOCK :], db[row, gate, s])
+            _store(w[DV0 + gate * ROW :], dv[row, gate, s])
+            _store(w[DB0 + gate * ROW :], db[row, gate, s])
         _store(w[DC : DC + n], dc0[row, s])
         _fill_padding(dx[:, row, s], length)
         for gate in range(3):
