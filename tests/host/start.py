@@ -16,7 +16,17 @@ HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "kernels" / "recurrence.cu"
 TYPES = list(cuda.NAMES)
 # what `cuda.choose` returns for the sizes of kernels/README.md, and the least
-GEOMETRIES = [(1, 32), (1, 4), (2, 32), (2, 16), (2, 8), (4, 8), (4, 4)]
+GEOMETRIES = [
+    (1, 32),
+    (1, 16),
+    (1, 4),
+    (2, 32),
+    (2, 16),
+    (2, 8),
+    (4, 16),
+    (4, 8),
+    (4, 4),
+]
 FLAGS = ["-std=c++17", "-march=native", "-fno-strict-aliasing", "-ffp-contract=off"]
 FLAGS += ["-fPIC", "-shared", f"-I{HERE}"]
 STRICT = ["-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas"]
