@@ -30,10 +30,11 @@ def forward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(h, c_last, c), as `operator.recurrence_forward`."""
     T, B, D = x.shape
-    *arrays, c0, mask, lengths = _arrays(u, x, v, b, c0, lengths, mask_c)
+    u, *arrays, c0, mask, lengths = _arrays(u, x, v, b, c0, lengths, mask_c)
     out = empty(_frames(x, v), (T, B, D))
     out += c0.copy(), *empty(v.dtype, (T if save_c else 0, B, D))
-    given = 0, np.arange(B), *arrays, mask, lengths, *out
+    u, steps = u.reshape(T * B * 3, D), (3 * B, 3, 1)
+    given = 0, T, np.arange(B), u, steps, *arrays, mask, lengths, *out
     run(loops.forward, v.dtype, blocks(D, bidirectional), B, *given)
     h, c_last, c = map(to_torch, out)
     return h.to(x.dtype), c_last, c if save_c else c.view(0)

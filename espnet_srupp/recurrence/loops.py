@@ -69,35 +69,55 @@ def _highway(x, w, h):
 
 @jit
 def forward(
-    w, blocks, worker, workers, first, rows, u, x, v, b, mask, lengths, h, state, c
+    w,
+    blocks,
+    worker,
+    workers,
+    first,
+    frames,
+    rows,
+    u,
+    steps,
+    x,
+    v,
+    b,
+    mask,
+    lengths,
+    h,
+    state,
+    c,
 ):
     """Jobs worker, worker + workers, ...: fills h and, unless empty, c; `w` (SIZE,).
 
-    u (frames, len(rows), 3, n) begins with frame `first` and the first block's channel;
-    `state` (B, D) goes from the one before these frames to the one after them.
+    It walks `frames` frames of these rows of the batch from frame `first` on. In u
+    (N, n), which begins with the first block's channel, a frame, a row and a gate are
+    `steps` away from the next. `state` (B, D) goes from the one before these frames to
+    the one after them.
     """
     offset = blocks[0, 0]
+    step_t, step_k, step_gate = steps
     for job in range(worker, len(blocks) * rows.size, workers):
         k = job % rows.size
         start, end, back = blocks[job // rows.size]
         row, s, s_u = rows[k], slice(start, end), slice(start - offset, end - offset)
-        length = min(lengths[row] - first, len(u))
+        length = min(lengths[row] - first, frames)
         _begin(w, v[:, s], b[:, s], mask[row, s], state[row, s])
         c_t = w[C : C + end - start]
         for step in range(length):
             i = length - 1 - step if back else step
-            t = first + i
+            t, at = first + i, i * step_t + k * step_k
             if step + 1 < length:
-                ahead = i - 1 if back else i + 1
+                way = -1 if back else 1
                 for gate in range(3):
-                    fetch(u[ahead, k, gate, s_u])
-                fetch(x[first + ahead, row, s])
-            _state(u[i, k, 0, s_u], u[i, k, 1, s_u], u[i, k, 2, s_u], w)
+                    fetch(u[at + way * step_t + gate * step_gate, s_u])
+                fetch(x[t + way, row, s])
+            u0, u1, u2 = u[at, s_u], u[at + step_gate, s_u], u[at + 2 * step_gate, s_u]
+            _state(u0, u1, u2, w)
             _highway(x[t, row, s], w, h[t, row, s])
             if len(c):
                 _store(c_t, c[t, row, s])
         _store(c_t, state[row, s])
-        _fill_padding(h[first : first + len(u), row, s], length)
+        _fill_padding(h[first : first + frames, row, s], length)
 
 
 @jit

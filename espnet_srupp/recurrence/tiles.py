@@ -76,21 +76,27 @@ def project(
     groups = min(B, -(-torch.get_num_threads() // len(blocks)))
     walks = [_walk(q, lengths, np.arange(k, B, groups)) for k in range(groups)]
     weight = weight.view(3, D, -1)
+    columns = [[gate[start:end].T for gate in weight] for start, end, _ in blocks]
     fixed = _fixed(x, v, b, lengths)
+    # the first tiles have the most rows
+    most = max([len(walk[0][-1]) for walk in walks if walk], default=0)
+    size = 3 * most * (blocks[:, 1] - blocks[:, 0]).max()
 
     @torch.no_grad()  # which a thread has of its own
     def work(worker: int, workers: int) -> None:
         (w,) = empty(STATE[x.dtype], (loops.SIZE,))
+        (room,) = empty(q.dtype, (size,))
         for job in range(worker, len(blocks) * groups, workers):
             block, walk = blocks[job // groups, None], walks[job % groups]
             start, end, back = block[0]
-            columns = weight[:, start:end].flatten(0, 1).T  # (d', 3 n)
-            # the first tile has the most rows
-            room = q.new_empty(len(walk[0][2]) if walk else 0, columns.shape[1])
-            for first, rows, q_tile in reversed(walk) if back else walk:
-                u = torch.mm(q_tile, columns, out=room[: len(q_tile)])
-                u = to_numpy(u, u.dtype).reshape(-1, len(rows), 3, end - start)
-                loops.forward(w, block, 0, 1, first, rows, u, *fixed)
+            n = end - start
+            for first, frames, rows, q_tile in reversed(walk) if back else walk:
+                m = len(q_tile)
+                u = room[: 3 * m * n].reshape(3, m, n)
+                for gate, out in zip(columns[job // groups], to_torch(u), strict=True):
+                    torch.mm(q_tile, gate, out=out)
+                u, steps = u.reshape(3 * m, n), (len(rows), 1, m)
+                loops.forward(w, block, 0, 1, first, frames, rows, u, steps, *fixed)
 
     # for profilers, as the operator of the whole has a name
     with record_function("espnet_srupp::recurrence_tiles"):
@@ -103,12 +109,12 @@ def project(
 
 def _walk(
     q: Tensor, lengths: Tensor, rows: np.ndarray
-) -> list[tuple[int, np.ndarray, Tensor]]:
+) -> list[tuple[int, int, np.ndarray, Tensor]]:
     """Tiles of time of these rows of the batch, in order.
 
     Returns:
-        For each its first frame, those of the rows that have not ended, and their
-        queries, (frames * rows, d').
+        For each its first frame, their number, those of the rows that have not ended,
+        and their queries, (frames * rows, d').
     """
     T, B, _ = q.shape
     frames = max(1, ROWS // len(rows))
@@ -119,7 +125,7 @@ def _walk(
             break
         tile = q[first : first + frames]
         tile = tile if len(left) == B else tile[:, left]
-        walk.append((first, left, tile.flatten(0, 1)))
+        walk.append((first, len(tile), left, tile.flatten(0, 1)))
     return walk
 
 
