@@ -20,7 +20,7 @@ from .operator import STATE
 # rows of a tile's U: enough for a matrix product to reach its speed
 ROWS = 512
 # beyond so many rows it pays; in bfloat16 beyond a tile, as smaller products are slow
-FEW = 64
+FEW = 32
 DTYPES = (torch.bfloat16, torch.float32, torch.float64)
 
 
