@@ -274,6 +274,18 @@ def test_float16_holds_what_a_large_alpha_makes():
     torch.testing.assert_close(found, expected, rtol=0, atol=0.1)
 
 
+def test_float16_holds_the_sum_of_large_queries_and_values():
+    module = SRUppAttention(8, 4, query_norm=False)
+    module.query.weight.data = 4e4 * torch.eye(4, 8)
+    module.value.weight.data = torch.eye(4)
+    module.alpha.data.fill_(1.0)
+    # of one frame, which attends to itself: twice the queries
+    x = torch.tensor([1.0, -1, -1, 1, 0, 0, 0, 0]).view(1, 1, 8)
+    expected = module(x)
+    found = module.half()(x.half()).float()
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-2)
+
+
 def test_an_alpha_beyond_float16_leaves_the_norm_its_signs():
     module = SRUppAttention(8, 2)
     module.alpha.data.fill_(6e4)

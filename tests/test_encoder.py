@@ -70,6 +70,7 @@ def test_interctc_of_a_layer_that_has_no_successor_is_refused(interctc_layer_idx
             "separable_subsampling needs convolutions",
         ),
         ({"attention_interval": 0}, "attention_interval is 0"),
+        ({"dropout_rate": 1.5}, "dropout_rate is 1.5: give a number from 0 to 1"),
         ({"num_blocks": 0}, "num_blocks is 0: give 1 or more"),
         ({"output_size": 0}, "output_size is 0: give 1 or more"),
         ({"attention_heads": -2}, "attention_heads is -2: give 1 or more"),
@@ -95,6 +96,26 @@ def test_interctc_of_a_layer_that_has_no_successor_is_refused(interctc_layer_idx
 def test_options_that_do_not_fit_are_refused(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         SRUppEncoder(20, **{**SMALL, **options})
+
+
+def test_options_reach_the_modules():
+    options = {"bidirectional": False, "attention_heads": 2, "query_norm": False}
+    rates = {"dropout_rate": 0.2, "attention_dropout_rate": 0.3}
+    start = {"forget_bias": 2.0, "reset_bias": -3.0, "state_weight": 0.25}
+    encoder, _ = build(input_layer="linear", **options, **rates, **start)
+    for layer in encoder.encoders:
+        attention = layer.attention
+        assert not layer.bidirectional and attention.heads == 2
+        assert isinstance(attention.query_norm, nn.Identity)
+        assert layer.dropout_rate == attention.dropout.p == 0.2
+        assert attention.attention_dropout_rate == 0.3
+        assert layer.b.unique(dim=1).flatten().tolist() == [2, -3]
+        assert 0.1 < layer.v.abs().max() <= 0.25
+    linear, norm, dropout = encoder.embed
+    assert isinstance(norm, nn.LayerNorm) and dropout.p == 0.2
+    assert build(input_layer="embed", padding_idx=3)[0].embed.padding_idx == 3
+    convolutions = build(separable_subsampling=True)[0].embed.conv
+    assert any(getattr(module, "groups", 1) > 1 for module in convolutions)
 
 
 @pytest.mark.parametrize("output_size, expected", [(6, 6), (None, 8)])

@@ -6,7 +6,7 @@ from torch import nn
 from torch.autograd import forward_ad
 
 from espnet_srupp.layer import SRUppLayer
-from espnet_srupp.recurrence import recurrence, tiles
+from espnet_srupp.recurrence import recurrence, team, tiles
 
 EXACT = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 1e-2}
 # T, B, D, lengths
@@ -89,6 +89,40 @@ def test_any_number_of_threads_gives_the_same(lengths):
     # a product may add in another order
     torch.testing.assert_close(found[1], found[0])
     torch.testing.assert_close(found[2], found[0])
+
+
+@pytest.mark.parametrize(
+    ("threads", "batch", "jobs"), [(1, 3, 2), (2, 3, 2), (4, 3, 4), (16, 3, 6)]
+)
+def test_every_thread_has_a_job_where_rows_suffice(threads, batch, jobs, monkeypatch):
+    shared = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(
+        team, "share", lambda jobs, work: [shared.append(jobs), work(0, 1)]
+    )
+    given = problem(100, batch, 64, None, torch.float32)
+    tiles.project(*given, True)
+    assert shared == [jobs]
+
+
+def test_threads_of_a_layer_need_no_gradients(layer):
+    x, before = torch.randn(100, 3, 64), torch.get_num_threads()
+    expected = layer(x)
+    torch.set_num_threads(2)
+    try:
+        with torch.no_grad():
+            assert layer.in_tiles(x)
+            torch.testing.assert_close(layer(x), expected)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_batch_may_have_more_rows_than_a_tile(monkeypatch):
+    monkeypatch.setattr(tiles, "ROWS", 2)
+    given = problem(30, 3, 64, [30, 7, 30], torch.float32)
+    found = tiles.project(*given, True)
+    monkeypatch.setattr(tiles, "ROWS", 512)
+    torch.testing.assert_close(found, tiles.project(*given, True))
 
 
 @pytest.fixture(params=[True, False], ids=["both-ways", "one-way"])
