@@ -84,6 +84,16 @@ def encode(speech2text, waves):
     return [row[:length] for row, length in zip(encoded, olens, strict=True)]
 
 
+@pytest.mark.parametrize("size", [2, 5, 12])
+def test_frames_alone_and_in_a_batch(speech2text, waves, size):
+    for batch in batches(size):
+        for each, i in zip(
+            encode(speech2text, [waves[i] for i in batch]), batch, strict=True
+        ):
+            (alone,) = encode(speech2text, [waves[i]])
+            torch.testing.assert_close(each, alone, rtol=1e-4, atol=1e-4)
+
+
 def greedy(speech2text, encoded):
     ids = speech2text.asr_model.ctc.argmax(encoded[None])[0]
     return tuple(i for i in torch.unique_consecutive(ids).tolist() if i)
