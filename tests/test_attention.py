@@ -1,6 +1,7 @@
 """The attention: equal to a plain softmax, in memory linear in time."""
 
 import math
+import runpy
 
 import pytest
 import torch
@@ -327,3 +328,19 @@ def test_bfloat16_goes_the_way_that_is_faster_on_this_cpu(tiled, monkeypatch):
     q = torch.empty(1, 1, 4, 8)
     assert attention.fused(q.bfloat16(), 0.0) is not tiled
     assert attention.fused(q, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("has", "tiled"),
+    [
+        ([], False),
+        (["avx512_bf16"], True),
+        (["bf16"], True),
+        (["avx512_bf16", "amx_bf16"], False),
+    ],
+    ids=str,
+)
+def test_tiles_are_for_cpus_that_multiply_bfloat16_without_amx(has, tiled, monkeypatch):
+    found = dict.fromkeys(has, True)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: found)
+    assert runpy.run_path(attention.__file__)["TILED"] is tiled

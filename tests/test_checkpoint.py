@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -187,3 +188,13 @@ def test_a_pipe_takes_what_is_saved_to_it(save, tmp_path):
     reader.join()
     assert pipe.is_fifo()
     assert torch.load(io.BytesIO(found[0])) == {"a": 1}
+
+
+def test_all_of_a_file_is_on_disk_and_options_of_torch_save_count(
+    save, tmp_path, monkeypatch
+):
+    path, sizes = tmp_path / "a.pth", []
+    monkeypatch.setattr(os, "fsync", lambda f: sizes.append(os.fstat(f).st_size))
+    save(state(1), path, _use_new_zipfile_serialization=False)
+    assert not zipfile.is_zipfile(path)
+    assert sizes == [path.stat().st_size]

@@ -10,7 +10,13 @@ import pytest
 from processes import end_with_a_killed_parent, needs_proc
 from test_run import run_script
 
-from espnet_srupp.children import end_as_by_interrupt, held_back, let_through
+from espnet_srupp.children import (
+    end_as_by_interrupt,
+    end_with,
+    held_back,
+    interrupt,
+    let_through,
+)
 
 SPAWNED = """
 import multiprocessing, os, threading, time
@@ -154,3 +160,32 @@ def test_what_the_parent_heard_is_not_the_childs(a_program):
 def pass_on(queue):
     let_through()
     queue.put("goes on")
+
+
+def test_another_thread_holds_no_signal_back():
+    before = signal.signal(signal.SIGTERM, interrupt)
+    inside, end = threading.Event(), threading.Event()
+
+    def hold():
+        with held_back():
+            inside.set()
+            end.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    inside.wait(60)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
+            end.wait(60)
+    finally:
+        end.set()
+        thread.join()
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_process_whose_parent_had_ended_before_ends():
+    child = multiprocessing.get_context("fork").Process(target=end_with, args=(0,))
+    child.start()
+    child.join(60)
+    assert child.exitcode == -signal.SIGKILL

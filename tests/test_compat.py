@@ -1,6 +1,7 @@
 """The generations of ESPnet: told apart, and refused in one sentence."""
 
 import ast
+import importlib
 import importlib.metadata
 import subprocess
 import sys
@@ -89,3 +90,17 @@ def test_the_runner_says_so_without_a_traceback(tmp_path, unknown_espnet):
     assert missing.stderr.startswith("error: ESPnet is not installed")
     assert unknown.stderr.startswith("error: ESPnet 209901 is of an unknown")
     assert len(missing.stderr.splitlines()) == len(unknown.stderr.splitlines()) == 1
+
+
+def test_the_asr_task_is_the_newest():
+    newest = "espnet3" if compat.GENERATION == 202611 else "espnet2"
+    assert compat.ASR_TASK.startswith(f"{newest}.")
+
+
+def test_an_imported_module_is_not_put_off(tmp_path, monkeypatch):
+    (tmp_path / "early_one.py").write_text("VALUE = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    module = importlib.import_module("early_one")
+    compat.import_lazily("early_one")
+    assert sys.modules["early_one"] is module

@@ -299,3 +299,25 @@ def test_lengths_may_be_int32():
     xs_pad, ilens = torch.randn(2, 60, 20), torch.tensor([60, 41])
     found, expected = (encoder.eval()(xs_pad, n) for n in (ilens.int(), ilens))
     torch.testing.assert_close(found, expected)
+
+
+def test_a_dropped_layer_keeps_the_type_of_its_output():
+    encoder, _ = build(layer_drop_rate=0.5)
+    x = torch.zeros(1)
+    assert encoder.drop_layer(x, x.bfloat16()).dtype == torch.bfloat16
+
+
+def test_checkpointed_layers_learn_behind_a_frozen_input():
+    encoder, _ = build(gradient_checkpointing=True, stack_norm=False)
+    for module in (encoder.embed, encoder.input):
+        module.requires_grad_(False)
+    xs, *_ = encoder(torch.randn(2, 60, 20), torch.tensor([60, 41]))
+    xs.sum().backward()
+    assert all(p.grad is not None for p in encoder.encoders.parameters())
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_output_can_be_viewed_in_any_shape(training):
+    encoder, _ = build()
+    xs, *_ = encoder.train(training)(torch.randn(2, 60, 20), torch.tensor([60, 41]))
+    assert xs.is_contiguous()

@@ -1,5 +1,6 @@
 """`use_amp: true` on a CPU: bfloat16, and no step whose gradients are not finite."""
 
+import logging
 import sys
 from dataclasses import fields
 from importlib import import_module
@@ -157,3 +158,12 @@ def test_an_autocast_of_a_modules_own_stays(trainer, monkeypatch):
     monkeypatch.setitem(sys.modules, other.__name__, other)
     precision.mix_on_cpu(trainer)
     assert other.autocast is own
+
+
+@pytest.mark.parametrize("supported, says", [(True, "bfloat16"), (False, "float32")])
+def test_the_log_says_in_which_numbers(trainer, monkeypatch, caplog, supported, says):
+    monkeypatch.setattr(precision, "has_bfloat16", lambda: supported)
+    precision.mix_on_cpu(trainer)
+    with caplog.at_level(logging.INFO):
+        trainer.GradScaler()
+    assert f"use_amp: this CPU computes in {says}" in caplog.text

@@ -214,3 +214,13 @@ def test_a_part_counts_what_has_its_name_alone():
     (part,) = (p for p in profile(encoder, input_size, 50) if p.name == "input")
     # and not input_norm
     assert part.parameters == module.count_parameters(encoder.input)
+
+
+def test_it_names_what_is_not_installed(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "train.yaml"
+    path.write_text("encoder: srupp\nfrontend: s3prl\n")
+    monkeypatch.setitem(sys.modules, "s3prl", None)
+    monkeypatch.setattr(sys, "argv", ["profile", str(path)])
+    with pytest.raises(SystemExit):
+        module.main()
+    assert f"{path}: import of s3prl" in capsys.readouterr().err

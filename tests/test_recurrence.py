@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 
-from espnet_srupp.recurrence import recurrence
+from espnet_srupp.recurrence import recurrence, team
 
 TOLERANCE = {
     torch.float64: 1e-10,
@@ -275,3 +276,22 @@ def test_threads_of_the_caller_do_not_disturb_each_other():
         jobs = [pool.submit(recurrence, *values, lengths) for _ in range(20)]
         for job in jobs:
             assert torch.equal(job.result()[0], expected)
+
+
+@pytest.mark.parametrize("name", ["u", "x", "v", "b", "c0"])
+def test_a_tangent_of_any_one_tensor_is_refused(name):
+    tensors, _ = make(4, 2, 6)
+    given = {key: tensor.detach() for key, tensor in tensors.items()}
+    with forward_ad.dual_level(), torch.no_grad():
+        given[name] = forward_ad.make_dual(given[name], torch.ones_like(given[name]))
+        with pytest.raises(NotImplementedError, match='pass backend="reference"'):
+            recurrence(**given)
+
+
+def test_threads_share_the_blocks_of_all_rows(monkeypatch):
+    jobs = []
+    monkeypatch.setattr(team, "share", lambda n, work: [jobs.append(n), work(0, 1)])
+    tensors, _ = make(3, 5, 2100)
+    u, x, v, b, _ = (tensor.detach() for tensor in tensors.values())
+    recurrence(u, x, v, b, bidirectional=True)
+    assert jobs == [2 * 2 * 5]

@@ -217,3 +217,10 @@ def test_tangents_of_any_one_parameter_are_an_error_not_zeros(layer):
             # torch's own for what comes before its attention, else ours
             with pytest.raises(NotImplementedError, match="forward(-mode)? AD"):
                 torch.func.functional_call(layer, parameters | dual, (x,))
+
+
+def test_profilers_see_tiles_by_name(layer):
+    with torch.no_grad(), torch.profiler.profile() as seen:
+        layer(torch.randn(100, 1, 64))
+    names = {event.key for event in seen.key_averages()}
+    assert "espnet_srupp::recurrence_tiles" in names

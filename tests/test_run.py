@@ -228,3 +228,29 @@ def test_a_spawned_training_process_builds_the_model(tmp_path):
     config = yaml.safe_load((tmp_path / "exp" / "config.yaml").read_text())
     assert config["encoder_conf"]["hidden_size"] == 8
     assert "(encoder): SRUppEncoder(" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("started", "of_lightning"),
+    [("1", True), (None, True), ("own", True), ("own", False)],
+)
+def test_the_end_of_a_command_is_made_whole_for_lightning_alone(
+    started, of_lightning, monkeypatch
+):
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    monkeypatch.delenv(run.STARTED, raising=False)
+    if of_lightning:
+        monkeypatch.setenv("LOCAL_RANK", "1")
+    if started:
+        parent = os.getppid() if started == "own" else started
+        monkeypatch.setenv(run.STARTED, f"{parent}\n-m\nprogram")
+    given = ["--x", "1"]
+    whole = started == "own" and of_lightning
+    assert run.words(given) == (["-m", "program", *given] if whole else given)
+    assert run.STARTED not in os.environ
+
+
+def test_a_whole_command_of_a_script_stays_as_it_is(monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setenv(run.STARTED, f"{os.getppid()}\nprogram.py")
+    assert run.words(["program.py", "--x"]) == ["program.py", "--x"]

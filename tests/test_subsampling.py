@@ -217,3 +217,21 @@ def test_a_tile_has_a_frame_at_least(monkeypatch):
 def test_it_tells_shapes_without_numbers():
     module = Conv2dSubsampling(20, 4).to("meta")
     assert module(torch.empty(1, 50, 20, device="meta")).shape == (1, 11, 4)
+
+
+def test_products_are_of_autocasts_type():
+    x = torch.empty(1)
+    assert tiling.computed_in(x) == torch.float32
+    with torch.autocast("cpu", torch.bfloat16):
+        assert tiling.computed_in(x) == torch.bfloat16
+
+
+def test_a_convolution_of_half_precision_has_two_columns_at_least():
+    module, widths = Conv2dSubsampling(7, 4), []
+    module.conv.register_forward_hook(lambda *call: widths.append(call[-1].shape[-1]))
+    x = torch.randn(1, 50, 7)
+    expected = module(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = module(x)
+    assert widths == [1, 2]
+    torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.05)

@@ -4,6 +4,7 @@ import multiprocessing
 import signal
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -110,3 +111,8 @@ def test_a_forked_child_works_alone():
     assert process.exitcode == 0
     assert queue.get() == (0, 1)
     assert queue.empty()
+
+
+def test_a_torch_without_openmp_has_none(monkeypatch):
+    monkeypatch.setattr(team.ctypes, "CDLL", lambda _: SimpleNamespace())
+    assert team._openmp.__wrapped__() is None
