@@ -12,6 +12,7 @@ LAYERS = {
     "compat": 0,
     "children": 0,
     "determinism": 0,
+    "mirroring": 0,
     "recurrence": 1,
     "attention": 2,
     "pooling": 2,
