@@ -107,7 +107,8 @@ class SRUppLayer(nn.Module):
         tiles call its modules by parts.
         """
         # first, as on a GPU the rest would take its host long
-        if not tiles.serves(x, self.parameters()):
+        # v and b by name, as who asks for tangents may have put plain tensors there
+        if not tiles.serves(x, (self.v, self.b, *self.parameters())):
             return False
         attention = self.attention
         output = attention.output

@@ -21,6 +21,7 @@ def mirror_ends(module: ModuleType) -> None:
     def mirrored(
         self: torch.nn.Module, input: Tensor, ilens: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
+        # one alone is mirrored, or refused as too short, by torch
         if ilens is None or len(ilens) == 1 or not self.center:
             return forward(self, input, ilens)
         pad = self.n_fft // 2

@@ -79,7 +79,6 @@ def test_it_is_in_place_whatever_is_imported_first(first):
     code = f"""
 import {first}
 import espnet_srupp.register, espnet2.layers.stft as module
-print(module.Stft.forward.__module__, module.Stft.forward.__wrapped__.__module__)
 code = module.Stft.forward.__code__.co_filename
 assert code.endswith("mirroring.py"), code
 """

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from numba import njit
 
 from espnet_srupp.recurrence import recurrence
 from espnet_srupp.recurrence.bfloat16 import put, widen
-from espnet_srupp.recurrence.compiled import jit
+from espnet_srupp.recurrence.compiled import FLAGS
 
 SHAPES = [(1, 1, 2, [1]), (63, 3, 64, [63, 0, 1]), (20, 2, 6, [20, 7])]
 
@@ -39,13 +40,13 @@ def test_results_are_those_of_float32_rounded_bit_by_bit(shape, bidirectional, m
         assert half.equal(whole.to(half.dtype)), name
 
 
-@jit
+@njit(error_model="numpy", fastmath=FLAGS)  # no cache, which knows tests/ alone
 def widen_all(bits, values):
     for i in range(bits.size):
         values[i] = widen(bits[i])
 
 
-@jit
+@njit(error_model="numpy", fastmath=FLAGS)  # no cache, which knows tests/ alone
 def put_all(values, bits):
     for i in range(bits.size):
         put(bits, i, values[i])

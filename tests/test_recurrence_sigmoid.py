@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from numba import njit
 
-from espnet_srupp.recurrence.compiled import jit
+from espnet_srupp.recurrence.compiled import FLAGS
 from espnet_srupp.recurrence.sigmoid import sigmoid
 
 
-@jit
+@njit(error_model="numpy", fastmath=FLAGS)  # no cache, which knows tests/ alone
 def all_of(numbers, results):
     for i in range(numbers.size):
         results[i] = sigmoid(numbers[i])

@@ -18,6 +18,8 @@ SHAPES = [
     (200, 3, 6, [63, 128, 64]),
     (100, 3, 64, [70, 65, 12]),
     (70, 1, 2176, [69]),
+    # more rows than a tile has
+    (3, 200, 6, None),
 ]
 
 
@@ -91,17 +93,12 @@ def test_any_number_of_threads_gives_the_same(lengths):
     torch.testing.assert_close(found[2], found[0])
 
 
-@pytest.mark.parametrize(
-    ("threads", "batch", "jobs"), [(1, 3, 2), (2, 3, 2), (4, 3, 4), (16, 3, 6)]
-)
-def test_every_thread_has_a_job_where_rows_suffice(threads, batch, jobs, monkeypatch):
+@pytest.mark.parametrize(("threads", "jobs"), [(1, 2), (2, 2), (4, 4), (16, 6)])
+def test_every_thread_has_a_job_where_rows_suffice(threads, jobs, monkeypatch):
     shared = []
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    monkeypatch.setattr(
-        team, "share", lambda jobs, work: [shared.append(jobs), work(0, 1)]
-    )
-    given = problem(100, batch, 64, None, torch.float32)
-    tiles.project(*given, True)
+    monkeypatch.setattr(team, "share", lambda n, work: [shared.append(n), work(0, 1)])
+    tiles.project(*problem(100, 3, 64, None, torch.float32), True)
     assert shared == [jobs]
 
 
@@ -115,14 +112,6 @@ def test_threads_of_a_layer_need_no_gradients(layer):
             torch.testing.assert_close(layer(x), expected)
     finally:
         torch.set_num_threads(before)
-
-
-def test_a_batch_may_have_more_rows_than_a_tile(monkeypatch):
-    monkeypatch.setattr(tiles, "ROWS", 2)
-    given = problem(30, 3, 64, [30, 7, 30], torch.float32)
-    found = tiles.project(*given, True)
-    monkeypatch.setattr(tiles, "ROWS", 512)
-    torch.testing.assert_close(found, tiles.project(*given, True))
 
 
 @pytest.fixture(params=[True, False], ids=["both-ways", "one-way"])
@@ -216,7 +205,17 @@ def test_tangents_of_any_one_parameter_are_an_error_not_zeros(layer):
             dual = {name: forward_ad.make_dual(value, torch.ones_like(value))}
             # torch's own for what comes before its attention, else ours
             with pytest.raises(NotImplementedError, match="forward(-mode)? AD"):
-                torch.func.functional_call(layer, parameters | dual, (x,))
+                torch.func.functional_call(layer, dual, (x,))
+
+
+@pytest.mark.parametrize("name", ["v", "b"])
+def test_tangents_of_a_tensor_in_the_place_of_a_parameter_are_an_error(layer, name):
+    value = getattr(layer, name).detach()
+    delattr(layer, name)
+    with torch.no_grad(), forward_ad.dual_level():
+        setattr(layer, name, forward_ad.make_dual(value, torch.ones_like(value)))
+        with pytest.raises(NotImplementedError, match='pass backend="reference"'):
+            layer(torch.randn(tiles.ROWS + 1, 1, 64))
 
 
 def test_profilers_see_tiles_by_name(layer):

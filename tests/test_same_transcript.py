@@ -6,6 +6,7 @@ import random
 import pytest
 import torch
 import yaml
+from data.small_models import CONFIG as SMALL
 from espnet2.bin.asr_inference import Speech2Text
 
 import espnet_srupp.run  # noqa: F401
@@ -13,18 +14,12 @@ from espnet_srupp.compat import GENERATION
 from espnet_srupp.task import ASRTask
 
 RATE = 8000
-CONFIG = {
+CONFIG = SMALL | {
     "token_list": ["<blank>", "<unk>", *"ABCDEFGH", "<sos/eos>"],
     "token_type": "char",
-    "bpemodel": None,
-    "input_size": None,
-    "frontend": "default",
     "frontend_conf": {"fs": RATE, "n_fft": 128, "hop_length": 80, "n_mels": 20},
-    "specaug": None,
     "normalize": "utterance_mvn",
     "normalize_conf": {},
-    "preencoder": None,
-    "postencoder": None,
     "encoder": "srupp",
     "encoder_conf": {
         "output_size": 16,
@@ -33,13 +28,7 @@ CONFIG = {
         "num_blocks": 3,
         "embed_size": 16,
     },
-    "decoder": "transformer",
     "decoder_conf": {"attention_heads": 2, "linear_units": 16, "num_blocks": 1},
-    "ctc_conf": {},
-    "joint_net_conf": None,
-    "model": "espnet",
-    "model_conf": {"ctc_weight": 0.5},
-    "init": None,
 }
 
 
