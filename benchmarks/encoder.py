@@ -35,9 +35,7 @@ LINE = (
 
 def main() -> None:
     args = parse()
-    if args.device == "cpu":
-        # beside a GPU all of them count operations
-        torch.set_num_threads(args.threads)
+    torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     meter = Meter(args.device, getattr(torch, args.dtype), args.train)
     encoders = {path: load(path, args.train, meter) for path in args.configs}
@@ -142,7 +140,7 @@ def compare(
         xs_pad = torch.randn(len(ilens), int(ilens.max()), given["input_size"])
         given["run"] = meter.step(given["encoder"], xs_pad, ilens)
         meter.time(given["run"])  # warm
-        memory[path] = alone(memory_of, path, ilens, meter, torch.get_num_threads())
+        memory[path] = memory_beside(path, given, ilens, meter)
         parts[path] = shares(given["run"], meter.device)
         forget(given["encoder"])
     for _ in range(repeats):
@@ -165,24 +163,33 @@ def compare(
     return rows
 
 
-def alone(function: Callable, *args: object) -> int:
-    """What a function returns in a process of its own.
-
-    After larger ones a model takes more memory than by itself.
-    """
+def memory_beside(path: Path, given: dict, ilens: torch.Tensor, meter: Meter) -> int:
+    """Peak bytes of a run; a GPU's allocator tells them whatever else is there."""
+    if meter.device == "cuda":
+        return memory_of(given["encoder"], given["run"], meter)
+    # after larger models one takes more memory than by itself
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        return pool.submit(function, *args).result()
+        threads = torch.get_num_threads()
+        return pool.submit(memory_alone, path, ilens, meter, threads).result()
 
 
-def memory_of(path: Path, ilens: torch.Tensor, meter: Meter, threads: int) -> int:
+def memory_alone(path: Path, ilens: torch.Tensor, meter: Meter, threads: int) -> int:
     torch.set_num_threads(threads)
     given = load(path, meter.train, meter)
     xs_pad = torch.randn(len(ilens), int(ilens.max()), given["input_size"])
-    for module in given["encoder"].modules():
-        module.register_forward_hook(lambda module, *_: let_go(module))
     run = meter.step(given["encoder"], xs_pad, ilens)
+    return memory_of(given["encoder"], run, meter)
+
+
+def memory_of(encoder: torch.nn.Module, run: Callable, meter: Meter) -> int:
+    # not of all modules, as with hooks on its own SRU++ runs without tiles of U
+    keeping = [module for module in encoder.modules() if hasattr(module, "attn")]
+    hooks = [m.register_forward_hook(lambda m, *_: let_go(m)) for m in keeping]
     meter.time(run)  # warm
-    return meter.memory(run)
+    memory = meter.memory(run)
+    for hook in hooks:
+        hook.remove()
+    return memory
 
 
 def forget(encoder: torch.nn.Module) -> None:
@@ -201,13 +208,8 @@ def let_go(module: torch.nn.Module) -> None:
 
 def flops(given: dict, ilens: torch.Tensor, train: bool) -> int:
     """Operations on real frames; backward takes twice those of forward."""
-    encoder, mode = given["encoder"], given["encoder"].training
-    device = next(encoder.parameters()).device
-    encoder.cpu()
-    total = sum(
-        profile(encoder, given["input_size"], n)[0].flops for n in ilens.tolist()
-    )
-    encoder.to(device).train(mode)
+    size = given["input_size"]
+    total = sum(profile(given["encoder"], size, n)[0].flops for n in ilens.tolist())
     return total * (3 if train else 1)
 
 

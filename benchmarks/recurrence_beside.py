@@ -6,7 +6,6 @@ own source with one change: PyTorch wants `.scalar_type()` where it has `.type()
 
 import argparse
 import importlib.util
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -48,13 +47,17 @@ def sru_operators():
     home = cpp_extension.CUDA_HOME
     if spec is None or home is None or not Path(home, "bin", "nvcc").exists():
         return None
-    with tempfile.TemporaryDirectory() as directory:
-        sources = []
-        for name in ("sru_cuda_impl.cpp", "sru_cuda_kernel.cu"):
-            text = (Path(spec.origin).parent / "csrc" / name).read_text()
-            sources.append(Path(directory, name))
-            sources[-1].write_text(text.replace(".type()", ".scalar_type()"))
-        cpp_extension.load("sru_cuda", list(map(str, sources)), is_python_module=False)
+    # where they stay what torch built of them is built once
+    folder = Path(cpp_extension.get_default_build_root(), "sru_cuda_sources")
+    folder.mkdir(parents=True, exist_ok=True)
+    sources = []
+    for name in ("sru_cuda_impl.cpp", "sru_cuda_kernel.cu"):
+        text = (Path(spec.origin).parent / "csrc" / name).read_text()
+        text = text.replace(".type()", ".scalar_type()")
+        sources.append(folder / name)
+        if not sources[-1].exists() or sources[-1].read_text() != text:
+            sources[-1].write_text(text)
+    cpp_extension.load("sru_cuda", list(map(str, sources)), is_python_module=False)
     return torch.ops.sru_cuda
 
 

@@ -65,7 +65,7 @@ def build_encoder(config: dict) -> tuple[nn.Module, int]:
 
 
 def profile(encoder: nn.Module, input_size: int, frames: int) -> list[Part]:
-    """Runs an encoder over `frames` frames of `input_size` features and counts.
+    """Runs an encoder, where it is, over `frames` frames of `input_size` and counts.
 
     Returns:
         The encoder itself, named "", and its modules down to three levels.
@@ -77,12 +77,13 @@ def profile(encoder: nn.Module, input_size: int, frames: int) -> list[Part]:
             torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: sdpa_flops
         },
     )
+    device = next(encoder.parameters()).device
     # conditioning on a CTC needs a vocabulary, which a config does not have
     was = encoder.training, getattr(encoder, "interctc_use_conditioning", False)
     encoder.interctc_use_conditioning = False
-    xs = torch.zeros(1, frames, input_size)
+    xs = torch.zeros(1, frames, input_size, device=device)
     if takes_tokens(encoder):
-        xs = torch.zeros(1, frames, dtype=torch.int64)
+        xs = torch.zeros(1, frames, dtype=torch.int64, device=device)
     try:
         # with gradients, as without them the layers merge their parts on a CPU; but
         # nothing is kept for a backward pass, which would be gigabytes
@@ -90,7 +91,7 @@ def profile(encoder: nn.Module, input_size: int, frames: int) -> list[Part]:
             lambda _: None, lambda _: None
         )
         with counter, nothing:
-            encoder.eval()(xs, torch.tensor([frames]))
+            encoder.eval()(xs, torch.tensor([frames], device=device))
     finally:
         encoder.train(was[0])
         encoder.interctc_use_conditioning = was[1]
