@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
+from espnet_srupp.precision import computed_in
+
 # queries whose scores with all keys exist at once, so memory stays linear in time; on a
 # CPU so few that they stay in cache
 TILE, TILE_CPU = 1024, 256
@@ -117,7 +119,8 @@ class SRUppAttention(nn.Module):
             keys = None
             if lengths is not None:
                 keys = torch.arange(T, device=x.device) < lengths[:, None]  # (B, T)
-            heads = [self.split(y) for y in (q, self.key(q), self.value(q))]
+            y = q.to(computed_in(q))  # autocast would do it again for each product
+            heads = [self.split(z) for z in (y, self.key(y), self.value(y))]
             dropout_rate = self.attention_dropout_rate if self.training else 0.0
             a = attend(*heads, keys, dropout_rate)  # (B, heads, T, d'/heads)
             a = a.permute(2, 0, 1, 3).reshape(q.shape)
@@ -146,7 +149,7 @@ def attend(
     Args:
         q, k, v: queries, keys, values, (B, heads, T, E).
         keys: (B, T) bool, True at real frames; None when all are. A row without any
-            real frame gives 0.
+            real frame gives something finite.
         dropout_rate: on the weights, 0 to 1.
 
     Returns:
@@ -159,7 +162,8 @@ def attend(
             return F.scaled_dot_product_attention(q, k, v, keys, dropout_rate)
     tile = TILE_CPU if q.is_cpu else TILE
     if q.shape[2] <= tile:
-        return attend_tile(q, k, v, keys, dropout_rate)
+        # its scores are few beside what else is kept for the backward pass
+        return attend_plainly(q, k, v, keys, dropout_rate)
     tiles = [attend_tile(y, k, v, keys, dropout_rate) for y in q.split(tile, dim=2)]
     return torch.cat(tiles, dim=2)
 
@@ -195,16 +199,17 @@ def attend_tile(q, k, v, keys, dropout_rate) -> Tensor:
 
 
 def attend_plainly(q, k, v, keys, dropout_rate) -> Tensor:
-    scores = q / math.sqrt(q.shape[-1]) @ k.transpose(-1, -2)  # (B, heads, rows, T)
+    B, heads, T, E = q.shape
+    q, k, v = (y.flatten(0, 1) for y in (q, k, v))
+    # the factor within the product, which rounds once
+    nothing = q.new_empty(1)
+    scores = torch.baddbmm(nothing, q, k.mT, beta=0, alpha=1 / math.sqrt(E))
     if scores.dtype == torch.float16:
         # without a norm of the queries they can be more than it holds
         scores = scores.clamp(-HALF_MAX, HALF_MAX)
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     if keys is not None:
-        scores = scores.masked_fill(~keys, torch.finfo(scores.dtype).min)
+        padded = (~keys).expand(-1, heads, -1, -1).flatten(0, 1)
+        scores = scores.masked_fill_(padded, torch.finfo(scores.dtype).min)
     weights = F.dropout(scores.softmax(-1), dropout_rate)
-    a = weights.to(v.dtype) @ v
-    if keys is not None:
-        # without any real key the softmax is uniform, not 0
-        a = a.masked_fill(~keys.any(-1, keepdim=True), 0)
-    return a
+    return torch.bmm(weights.to(v.dtype), v).view(B, heads, T, E)

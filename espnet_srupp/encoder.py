@@ -222,32 +222,36 @@ class SRUppEncoder(AbsEncoder):
         """
         if masks is not None:
             ilens = (~masks).sum(1)
-        xs, olens = self.embed_frames(xs_pad, ilens.to(xs_pad.device, torch.int64))
+        ilens = ilens.to(xs_pad.device, torch.int64)
+        xs_pad, padded = self.cut(xs_pad, ilens)
+        xs, olens = self.embed(xs_pad), output_length(ilens, self.input_layer)
         xs = self.input_norm(self.input(xs.transpose(0, 1)))  # (T', B, d)
 
         outs, ends = [], self.interctc_layer_idx
         if return_all_hs and not ends:
             ends = range(1, len(self.encoders) + 1)
         for first, last, pooling in stacks(self.layer_pooling, ends):
-            layers = partial(self.run_layers, self.encoders[first:last])
+            layers = partial(self.run_layers, self.encoders[first:last], padded)
             xs = on_means(layers, xs, olens, pooling)
             if last in self.interctc_layer_idx:
-                out = self.project(xs, olens)
+                out = self.project(xs, olens, padded)
                 outs.append((last, out))
                 if self.interctc_use_conditioning:
                     xs = xs + self.condition(ctc.softmax(out))
             elif last in ends:
-                outs.append(self.project(xs, olens))
+                outs.append(self.project(xs, olens, padded))
 
-        xs = self.project(xs, olens)
+        xs = self.project(xs, olens, padded)
         return ((xs, outs) if outs else xs), olens, None
 
-    def embed_frames(self, xs_pad: Tensor, ilens: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, T', embed_size), and the frames left of each utterance."""
+    def cut(self, xs_pad: Tensor, ilens: Tensor) -> tuple[Tensor, bool]:
+        """As wide as the longest utterance, zeros at padded frames; are there any?"""
         width = longest = xs_pad.shape[1]
+        padded = True
         if not torch.compiler.is_compiling():
             # traced code cannot read lengths: there the batch keeps its padded width
-            longest = int(ilens.max()) if len(ilens) else 0
+            shortest, longest = bounds(ilens)
+            padded = shortest < longest
         if longest > width:
             raise ValueError(
                 f"ilens names {longest} frames, but xs_pad has {width}: pad it to the "
@@ -262,20 +266,27 @@ class SRUppEncoder(AbsEncoder):
                 limit,
             )
         xs_pad = xs_pad[:, :longest]
-        padded = torch.arange(longest, device=xs_pad.device) >= ilens[:, None]  # (B, T)
-        xs_pad = xs_pad.masked_fill(
-            padded[..., None] if xs_pad.dim() == 3 else padded, 0
-        )
-        return self.embed(xs_pad), output_length(ilens, self.input_layer)
+        if padded:
+            frames = torch.arange(longest, device=xs_pad.device)
+            beyond = frames >= ilens[:, None]  # (B, T)
+            xs_pad = xs_pad.masked_fill(
+                beyond[..., None] if xs_pad.dim() == 3 else beyond, 0
+            )
+        return xs_pad, padded
 
-    def run_layers(self, layers: nn.ModuleList, xs: Tensor, olens: Tensor) -> Tensor:
+    def run_layers(
+        self, layers: nn.ModuleList, padded: bool, xs: Tensor, olens: Tensor
+    ) -> Tensor:
+        # without masks there is less to launch; a training that is compiled keeps one
+        # graph for both
+        lengths = olens if padded or self.training else None
         # inference has tiles, which traced code has not
         run = compiled() if self.compile_layers and self.training else call
         for layer in layers:
             if self.gradient_checkpointing and self.training:
-                hs = checkpoint(run, layer, xs, olens, use_reentrant=False)
+                hs = checkpoint(run, layer, xs, lengths, use_reentrant=False)
             else:
-                hs = run(layer, xs, olens)
+                hs = run(layer, xs, lengths)
             xs = self.drop_layer(xs, hs)
         return xs
 
@@ -290,7 +301,7 @@ class SRUppEncoder(AbsEncoder):
         drop = torch.rand((), device=x.device) < self.layer_drop_rate
         return torch.where(drop, x.to(h.dtype), h)
 
-    def project(self, xs: Tensor, olens: Tensor) -> Tensor:
+    def project(self, xs: Tensor, olens: Tensor, padded: bool) -> Tensor:
         """Normalises (T', B, d) and projects it to (B, T', output_size).
 
         Outside of training an utterance's last frame is repeated to the padded end:
@@ -300,7 +311,7 @@ class SRUppEncoder(AbsEncoder):
         if xs.itemsize == 2 and torch.is_autocast_enabled(xs.device.type):
             # ESPnet's CTC gives its loss the type of these frames
             xs = xs.float()
-        if self.training:
+        if self.training or not padded:
             return xs.contiguous()
         B, T, _ = xs.shape
         last = (olens - 1).clamp(min=0)[:, None]
@@ -311,6 +322,14 @@ class SRUppEncoder(AbsEncoder):
         """Maps a CTC's posteriors (B, T', vocabulary) back to (T', B, d)."""
         xs = self.conditioning_output(self.conditioning_layer(posteriors))
         return xs.transpose(0, 1)
+
+
+def bounds(ilens: Tensor) -> tuple[int, int]:
+    """The least and the most of them; a GPU is waited for once."""
+    if len(ilens) == 0:
+        return 0, 0
+    shortest, longest = torch.stack(ilens.aminmax()).tolist()
+    return shortest, longest
 
 
 def check_sizes(**sizes: int) -> None:

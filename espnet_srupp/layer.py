@@ -107,6 +107,8 @@ class SRUppLayer(nn.Module):
         tiles call its modules by parts.
         """
         # first, as on a GPU the rest would take its host long
+        if not x.is_cpu or torch.is_grad_enabled():
+            return False
         # v and b by name, as who asks for tangents may have put plain tensors there
         if not tiles.serves(x, (self.v, self.b, *self.parameters())):
             return False
@@ -132,12 +134,12 @@ class SRUppLayer(nn.Module):
         )
 
 
-def call(layer: SRUppLayer, x: Tensor, lengths: Tensor) -> Tensor:
+def call(layer: SRUppLayer, x: Tensor, lengths: Tensor | None) -> Tensor:
     return layer(x, lengths)
 
 
 @functools.cache
-def compiled() -> Callable[[SRUppLayer, Tensor, Tensor], Tensor]:
+def compiled() -> Callable[[SRUppLayer, Tensor, Tensor | None], Tensor]:
     """`call` as torch.compile makes it: once for all layers alike, whatever T and B.
 
     With DDP too: its own compiler cuts graphs where gradients are to be sent, which

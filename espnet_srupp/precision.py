@@ -1,6 +1,6 @@
-"""ESPnet's `use_amp: true` on CPUs; of itself it knows GPUs only.
+"""In which type products are computed, and ESPnet's `use_amp: true` on CPUs.
 
-There it asks for autocast of "cuda", on for a step and off for the features in it, and
+Of itself ESPnet knows GPUs only: it asks for autocast of "cuda", on for a step and off for the features in it, and
 neither does anything without a GPU. Nor does its gradient scaler, not even what ESPnet
 counts on: to leave out steps whose gradients are not finite. One of them would turn
 every parameter into NaN.
@@ -11,6 +11,15 @@ import sys
 from types import ModuleType
 
 import torch
+
+
+def computed_in(x: torch.Tensor) -> torch.dtype:
+    """The type of products of x, which autocast chooses where it is on."""
+    device = x.device.type
+    # asking for a device without autocast, as meta, is an error
+    if device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return x.dtype
 
 
 def has_bfloat16() -> bool:

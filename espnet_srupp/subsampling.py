@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from espnet_srupp.precision import computed_in
+
 # bytes of the first convolution's output that exist at once: oneDNN and cuDNN refuse
 # 2 ** 31 elements, and memory is short long before; on a CPU so few that the C library
 # keeps their memory, where new pages (from 32 MiB on with glibc's) cost as much as the
@@ -37,15 +39,6 @@ def shortest_input(input_layer: str | None) -> int:
     for kernel, stride in reversed(CONVOLUTIONS.get(input_layer, ())):
         n = (n - 1) * stride + kernel
     return n
-
-
-def computed_in(x: Tensor) -> torch.dtype:
-    """The type of products of x, which autocast chooses where it is on."""
-    device = x.device.type
-    # asking for a device without autocast, as meta, is an error
-    if device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
-        return torch.get_autocast_dtype(device)
-    return x.dtype
 
 
 class Conv2dSubsampling(nn.Module):

@@ -41,8 +41,8 @@ def start(request, tmp_path_factory):
 def always(geometry):
     """A stand-in for `cuda.choose`; float64 cannot be moved 4 numbers at a time."""
 
-    def choose(columns, width, fetched, moved, card):
-        fits = all(geometry[0] * t.itemsize <= 16 for t in moved)
+    def choose(columns, fitting, fetched, io, state, card):
+        fits = geometry[0] * state <= cuda.WIDEST
         return cuda.Geometry(*(geometry if fits else (2, 8)))
 
     return choose
@@ -62,7 +62,7 @@ def on_host(start, monkeypatch):
         launch(kernel, x, v, bidirectional, inputs, outputs, *flags)
 
     def start_here(name, device, threads, args):
-        start(name, -(-threads // cuda.WARP), args, tensors)
+        start(name, -(-threads // cuda.BLOCK), args, tensors)
 
     def force(geometry):
         monkeypatch.setattr(cuda, "choose", always(geometry))
@@ -152,9 +152,8 @@ def test_chosen_words_lie_where_they_can_be_moved(
     """A GPU refuses to move a word whose address is not a multiple of its size."""
     chosen = set()
 
-    def choose(columns, width, fetched, moved, card):
-        few = card._replace(multiprocessors=1)
-        channels, _ = cuda_choose(columns, width, fetched, moved, few)
+    def choose(*args):
+        channels, _ = cuda_choose(*args[:-1], args[-1]._replace(multiprocessors=1))
         chosen.add(channels)
         return cuda.Geometry(channels, {1: 4, 2: 8, 4: 8}[channels])
 
@@ -171,7 +170,8 @@ def test_chosen_words_lie_where_they_can_be_moved(
     assert unaligned["x"].data_ptr() % (2 * dtype.itemsize) == dtype.itemsize
     small = unaligned | {k: tensors[k] for k in "ux"}
     assert_equal(run(small, lengths, **options), aligned, tolerance=0)
-    assert chosen == {min(widest, 16 // tensors["v"].itemsize)}
+    fits = cuda.WIDEST // tensors["v"].itemsize, cuda.WIDE // dtype.itemsize
+    assert chosen == {min(widest, *fits)}
     assert_equal(run(unaligned, lengths, **options), aligned, tolerance=0)
 
 

@@ -51,9 +51,8 @@ def test_gradcheck(options):
 def test_dropped_layers_pass_frames_by():
     encoder, _ = build(layer_drop_rate=1.0, dropout_rate=0.0)
     xs_pad, ilens = torch.randn(1, 60, 20), torch.tensor([60])
-    xs, olens = encoder.embed_frames(xs_pad, ilens)
-    stack_input = encoder.input_norm(encoder.input(xs)).transpose(0, 1)
-    expected = encoder.project(stack_input, olens)
+    stack_input = encoder.input_norm(encoder.input(encoder.embed(xs_pad)))
+    expected = encoder.project(stack_input.transpose(0, 1), ilens, padded=False)
     torch.testing.assert_close(encoder(xs_pad, ilens)[0], expected)
     encoder.eval()
     assert (encoder(xs_pad, ilens)[0] != expected).any()

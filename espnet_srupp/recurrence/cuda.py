@@ -10,7 +10,6 @@ kernels/README.md has the launch geometry and its reasons.
 import contextlib
 import functools
 import importlib.resources
-import math
 from collections.abc import Iterator
 from types import ModuleType
 from typing import NamedTuple
@@ -27,11 +26,13 @@ NAMES = {
 # with contraction a column's rounding could depend on how many a thread walks
 OPTIONS = ("-std=c++17", "--fmad=false")
 WARP = 32
+BLOCK = 32  # threads, as in recurrence.cu
 WIDEST = 16  # bytes of a load
-# a thread takes more channels while this many warps are left to each multiprocessor
-WARPS = 6
+WIDE = 8  # of u and x, beyond which it was slower
+# a thread takes so many channels where as many warps are left to each multiprocessor
+WARPS = {2: 1.5, 4: 6}
 # share of a multiprocessor's shared memory that holds frames fetched ahead
-SHARE = 0.6
+SHARE = 0.35
 # shared memory a block may have without asking for more
 BLOCK_BYTES = 48 * 1024
 
@@ -41,6 +42,12 @@ class Geometry(NamedTuple):
 
     channels: int  # of a thread: 1, 2 or 4
     frames: int  # fetched ahead
+
+
+class Stream(NamedTuple):
+    """What CuPy reads of a stream."""
+
+    ptr: int
 
 
 class Card(NamedTuple):
@@ -94,7 +101,7 @@ def backward(
 
 
 def _contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
-    return [None if t is None else _movable(t.detach().contiguous()) for t in tensors]
+    return [None if t is None else _movable(t.contiguous()) for t in tensors]
 
 
 def _movable(tensor: Tensor) -> Tensor:
@@ -114,17 +121,24 @@ def _launch(
 ) -> None:
     T, B, D = x.shape
     width = D // (1 + bidirectional)
-    moved = [t for t in inputs if t is not None and t.dtype != torch.int64]
     # what a kernel fetches for a column and frame: u, x and, backward, dh and c
     fetched = 4 * x.itemsize if kernel == "forward" else 5 * x.itemsize + v.itemsize
-    geometry = choose(B * D, width, fetched, moved, _card(x.device))
-    name = instance(kernel, x.dtype, v.dtype, geometry, *flags)
-    pointers = [0 if t is None else t.data_ptr() for t in [*inputs, *outputs]]
+    fitting = width
+    for t in inputs:
+        if t is not None and t.dtype != torch.int64:
+            fitting |= t.data_ptr() // t.itemsize
+    # a power of two, of which the width and all addresses are multiples
+    fitting &= -fitting
+    sizes = x.itemsize, v.itemsize
+    geometry = choose(B * D, min(fitting, 4), fetched, *sizes, _card(x.device))
+    pointers = [0 if t is None else t.data_ptr() for t in (*inputs, *outputs)]
     threads = B * D // geometry.channels
     if threads:
+        name = instance(kernel, x.dtype, v.dtype, geometry, *flags)
         _start(name, x.device, threads, (T, B, D, width, *pointers))
 
 
+@functools.cache
 def instance(
     kernel: str,
     io: torch.dtype,
@@ -137,31 +151,30 @@ def instance(
     return f"{kernel}<{', '.join(map(str, values))}>"
 
 
+@functools.cache
 def choose(
-    columns: int, width: int, fetched: int, moved: list[Tensor], card: Card
+    columns: int, fitting: int, fetched: int, io: int, state: int, card: Card
 ) -> Geometry:
     """Wide loads where columns abound, deep prefetching where they are scarce.
 
     Args:
         columns: rows times channels.
-        width: channels of one direction, a multiple of a thread's.
+        fitting: of which a direction's channels and all addresses are multiples.
         fetched: bytes for a column and frame.
-        moved: the inputs, whose types and addresses limit the width of a load.
+        io: bytes of a number of u and x.
+        state: bytes of a state.
         card: what it runs on.
     """
     warps = columns / WARP / card.multiprocessors
-    sizes = {t.itemsize for t in moved}
-    # numbers of which widths and addresses are multiples
-    fitting = math.gcd(width, *(t.data_ptr() // t.itemsize for t in moved))
     channels = 1
-    for n in (2, 4):
-        fits = fitting % n == 0 and n * max(sizes) <= WIDEST
+    for n, least in WARPS.items():
+        fits = fitting % n == 0 and n * state <= WIDEST and n * io <= WIDE
         # fewer than 4 bytes cannot be fetched ahead
-        narrow = min(sizes) * n <= 4
-        if fits and (narrow or warps / n >= WARPS):
+        if fits and (n * io <= 4 or warps / n >= least):
             channels = n
     # a warp's share of the shared memory
-    room = min(SHARE * card.shared_bytes * channels / max(warps, 1), BLOCK_BYTES)
+    room = SHARE * card.shared_bytes * channels / max(warps, 1)
+    room = min(room, BLOCK_BYTES * WARP / BLOCK)
     deep = (n for n in (32, 16, 8) if n * channels * fetched * WARP <= room)
     return Geometry(channels, next(deep, 4))
 
@@ -173,11 +186,11 @@ def _card(device: torch.device) -> Card:
 
 
 def _start(name: str, device: torch.device, threads: int, args: tuple) -> None:
-    cupy = _cupy()
-    blocks = -(-threads // WARP)
-    stream = cupy.cuda.Stream.from_external(torch.cuda.current_stream(device))
-    with torch.cuda.device(device), cupy.cuda.Device(device.index), stream:
-        _kernel(name, device)((blocks,), (WARP,), args)
+    # CuPy launches on the current device, which here is another one at times
+    there = device.index == torch.cuda.current_device()
+    with contextlib.nullcontext() if there else torch.cuda.device(device):
+        stream = Stream(torch.cuda.current_stream(device).cuda_stream)
+        _kernel(name, device)((-(-threads // BLOCK),), (BLOCK,), args, stream=stream)
 
 
 @functools.cache
@@ -190,7 +203,8 @@ def _kernel(name: str, device: torch.device):
     with _cache_named():
         kernel = module.get_function(name)
     kernel.preferred_shared_memory_carveout = 100  # per cent: nothing is read twice
-    return kernel
+    # what it calls itself, but for a lookup and without a stream
+    return kernel.kernel
 
 
 @contextlib.contextmanager
@@ -220,9 +234,4 @@ def _cupy() -> ModuleType:
         raise ImportError(
             f"recurrence: tensors on a GPU need CuPy; {remedy}"
         ) from error
-    if not hasattr(cupy.cuda.Stream, "from_external"):
-        raise ImportError(
-            f"recurrence: CuPy {cupy.__version__} cannot take torch's stream, CuPy 14 "
-            f"can; {remedy}"
-        )
     return cupy

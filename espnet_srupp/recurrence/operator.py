@@ -6,6 +6,8 @@ torch.export: each sees one node, whose shapes the fake implementations tell.
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
+from torch.autograd import Function
 from torch.autograd.forward_ad import unpack_dual
 
 # not when first needed: `team` is to see the process that imports this
@@ -136,96 +138,122 @@ def _check(u, x, v, b, c0, lengths, mask_c, bidirectional) -> None:
         raise ValueError(f"recurrence: lengths is {lengths.dtype}, expected int64.")
 
 
-@torch.library.custom_op(
-    "espnet_srupp::recurrence_forward", mutates_args=(), device_types="cpu"
+# by torch.library's plain functions: its `custom_op` takes three times as long to call
+LIBRARY = torch.library.Library("espnet_srupp", "DEF")
+LIBRARY.define(
+    "recurrence_forward(Tensor u, Tensor x, Tensor v, Tensor b, Tensor? c0, "
+    "Tensor? lengths, Tensor? mask_c, bool bidirectional, bool save_c) "
+    "-> (Tensor h, Tensor c_last, Tensor c)",
+    tags=torch.Tag.pt2_compliant_tag,
 )
-def recurrence_forward(
-    u: Tensor,
-    x: Tensor,
-    v: Tensor,
-    b: Tensor,
-    c0: Tensor | None,
-    lengths: Tensor | None,
-    mask_c: Tensor | None,
-    bidirectional: bool,
-    save_c: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """(h, c_last, c): c (T, B, D) only where `save_c`, for the backward pass."""
+LIBRARY.define(
+    "recurrence_backward(Tensor dh, Tensor dc_last, Tensor u, Tensor x, Tensor v, "
+    "Tensor b, Tensor? c0, Tensor? lengths, Tensor? mask_c, Tensor c, "
+    "bool bidirectional) -> (Tensor du, Tensor dx, Tensor dv, Tensor db, Tensor dc0)",
+    tags=torch.Tag.pt2_compliant_tag,
+)
+# c (T, B, D) only where `save_c`, for the backward pass
+recurrence_forward = torch.ops.espnet_srupp.recurrence_forward.default
+recurrence_backward = torch.ops.espnet_srupp.recurrence_backward.default
+
+
+@torch.library.impl(LIBRARY, "recurrence_forward", "CPU")
+def _(*args):
     from . import cpu
 
-    return cpu.forward(u, x, v, b, c0, lengths, mask_c, bidirectional, save_c)
+    return cpu.forward(*args)
 
 
-@recurrence_forward.register_kernel("cuda")
+@torch.library.impl(LIBRARY, "recurrence_backward", "CPU")
+def _(*args):
+    from . import cpu
+
+    return cpu.backward(*args)
+
+
+@torch.library.impl(LIBRARY, "recurrence_forward", "CUDA")
 def _(*args):
     from . import cuda
 
     return cuda.forward(*args)
 
 
-@recurrence_forward.register_fake
-def _(u, x, v, b, c0, lengths, mask_c, bidirectional, save_c):
-    T, B, D = x.shape
-    c = v.new_empty((T, B, D) if save_c else (0,))
-    return x.new_empty(T, B, D), v.new_empty(B, D), c
-
-
-@torch.library.custom_op(
-    "espnet_srupp::recurrence_backward", mutates_args=(), device_types="cpu"
-)
-def recurrence_backward(
-    dh: Tensor,
-    dc_last: Tensor,
-    u: Tensor,
-    x: Tensor,
-    v: Tensor,
-    b: Tensor,
-    c0: Tensor | None,
-    lengths: Tensor | None,
-    mask_c: Tensor | None,
-    c: Tensor,
-    bidirectional: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """(du, dx, dv, db, dc0)."""
-    from . import cpu
-
-    return cpu.backward(dh, dc_last, u, x, v, b, c0, lengths, mask_c, c, bidirectional)
-
-
-@recurrence_backward.register_kernel("cuda")
+@torch.library.impl(LIBRARY, "recurrence_backward", "CUDA")
 def _(*args):
     from . import cuda
 
     return cuda.backward(*args)
 
 
-@recurrence_backward.register_fake
+@torch.library.register_fake("espnet_srupp::recurrence_forward", lib=LIBRARY)
+def _(u, x, v, b, c0, lengths, mask_c, bidirectional, save_c):
+    T, B, D = x.shape
+    c = v.new_empty((T, B, D) if save_c else (0,))
+    return x.new_empty(T, B, D), v.new_empty(B, D), c
+
+
+@torch.library.register_fake("espnet_srupp::recurrence_backward", lib=LIBRARY)
 def _(dh, dc_last, u, x, v, b, c0, lengths, mask_c, c, bidirectional):
     # new tensors are contiguous, as the kernels', whatever the strides of these
     grads = [tensor.new_empty(tensor.shape) for tensor in (u, x, v, b)]
     return *grads, v.new_empty(x.shape[1:])
 
 
-def _setup(ctx, inputs, output) -> None:
-    *tensors, ctx.bidirectional, ctx.save_c = inputs
-    ctx.save_for_backward(*tensors, output[2])
-    ctx.set_materialize_grads(False)
+class Recurrence(Function):
+    @staticmethod
+    def forward(ctx, *args):
+        with torch._C._AutoDispatchBelowAutograd():
+            h, c_last, c = recurrence_forward(*args)
+        *tensors, ctx.bidirectional, ctx.save_c = args
+        ctx.save_for_backward(*tensors, c)
+        ctx.set_materialize_grads(False)
+        return h, c_last, c
 
-
-def _backward(ctx, dh, dc_last, _):
-    if not ctx.save_c:
-        raise RuntimeError(
-            "recurrence: it was traced or exported without gradients, so no states "
-            "were saved; do that where gradients are enabled."
+    @staticmethod
+    def backward(ctx, dh, dc_last, _):
+        if not ctx.save_c:
+            raise RuntimeError(
+                "recurrence: it was traced or exported without gradients, so no states "
+                "were saved; do that where gradients are enabled."
+            )
+        u, x, v, b, c0, lengths, mask_c, c = ctx.saved_tensors
+        dh = torch.zeros_like(x) if dh is None else dh
+        dc_last = v.new_zeros(x.shape[1:]) if dc_last is None else dc_last
+        du, dx, dv, db, dc0 = recurrence_backward(
+            dh, dc_last, u, x, v, b, c0, lengths, mask_c, c, ctx.bidirectional
         )
-    u, x, v, b, c0, lengths, mask_c, c = ctx.saved_tensors
-    dh = torch.zeros_like(x) if dh is None else dh
-    dc_last = v.new_zeros(x.shape[1:]) if dc_last is None else dc_last
-    du, dx, dv, db, dc0 = recurrence_backward(
-        dh, dc_last, u, x, v, b, c0, lengths, mask_c, c, ctx.bidirectional
-    )
-    dc0 = None if c0 is None else dc0
-    return du, dx, dv, db, dc0, None, None, None, None
+        dc0 = None if c0 is None else dc0
+        return du, dx, dv, db, dc0, None, None, None, None
 
 
-recurrence_forward.register_autograd(_backward, setup_context=_setup)
+class SecondRecurrence(Function):
+    """Refuses a second derivative, but not to be traced for one."""
+
+    @staticmethod
+    def forward(ctx, *args):
+        with torch._C._AutoDispatchBelowAutograd():
+            return recurrence_backward(*args)
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise RuntimeError(
+            "recurrence: the kernels have no second derivatives; pass "
+            'backend="reference".'
+        )
+
+
+def differentiable(operator: OpOverload, function: type[Function]) -> None:
+    """Has torch's autograd go through `function` where a gradient is asked for."""
+
+    def run(*args):
+        tensors = (a for a in args if isinstance(a, Tensor))
+        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+            return function.apply(*args)
+        with torch._C._AutoDispatchBelowAutograd():
+            return operator(*args)
+
+    LIBRARY.impl(operator.name(), run, "Autograd")
+
+
+differentiable(recurrence_forward, Recurrence)
+differentiable(recurrence_backward, SecondRecurrence)
