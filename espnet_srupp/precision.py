@@ -1,9 +1,9 @@
 """In which type products are computed, and ESPnet's `use_amp: true` on CPUs.
 
-Of itself ESPnet knows GPUs only: it asks for autocast of "cuda", on for a step and off for the features in it, and
-neither does anything without a GPU. Nor does its gradient scaler, not even what ESPnet
-counts on: to leave out steps whose gradients are not finite. One of them would turn
-every parameter into NaN.
+Of itself ESPnet knows GPUs only: it asks for autocast of "cuda", on for a step and off
+for the features in it, and neither does anything without a GPU. Nor does its gradient
+scaler, not even what ESPnet counts on: to leave out steps whose gradients are not
+finite. One of them would turn every parameter into NaN.
 """
 
 import logging
