@@ -179,7 +179,8 @@ def fused(q: Tensor, dropout_rate: float) -> bool:
     (benchmarks/attention.py).
     """
     if q.is_cuda:
-        narrow = q.shape[-1] <= 256 and q.shape[-1] % 8 == 0
+        narrow = q.shape[-1] <= 256 or not torch.is_grad_enabled()
+        narrow = narrow and q.shape[-1] % 8 == 0
         if q.dtype == torch.bfloat16:
             return narrow and torch.cuda.get_device_properties(q.device).major >= 8
         return narrow and q.dtype != torch.float64

@@ -99,7 +99,7 @@ __device__ inline pack<number, VEC> load_or(number missing, const number *from, 
 
 template <typename number, int VEC>
 __device__ inline void store(number *to, const pack<number, VEC> &numbers) {
-    __stwb(reinterpret_cast<word<number, VEC> *>(to), bits_of(numbers));
+    __stcs(reinterpret_cast<word<number, VEC> *>(to), bits_of(numbers));
 }
 
 // begins to copy a word into shared memory; older cards and 2 bytes are copied at once
