@@ -109,6 +109,9 @@ class Conv2dSubsampling(nn.Module):
             # oneDNN 3.10 with AMX: a bfloat16 convolution with a stride and an output
             # that is one wide is garbage, so it gets a second column
             xs_pad = F.pad(xs_pad, (0, self.stride()))
+        if xs_pad.is_cuda:
+            x = self.conv[1:](as_product(self.conv[0], xs_pad))
+            return self.linear(x.transpose(1, 2).flatten(2))
         x = xs_pad[:, None]  # (B, 1, T, F)
         if not torch.is_grad_enabled() or half:
             # channels last in memory: faster, but for float32 with its backward pass
@@ -129,6 +132,22 @@ class Conv2dSubsampling(nn.Module):
         row = B * self.linear.out_features * frames * width
         tile = TILE_CPU if xs_pad.is_cpu else TILE
         return max(1, tile // (row * computed_in(xs_pad).itemsize))
+
+
+def as_product(conv: nn.Conv2d, xs_pad: Tensor) -> Tensor:
+    """A convolution of one channel, (B, T, F) -> (B, C, T', F'), as a matrix product.
+
+    Its patches are few beside its output, which cuDNN writes once and, to add the bias,
+    reads and writes again: on an H200 the product takes a third of the time.
+    """
+    (rows, columns), (step, _) = conv.kernel_size, conv.stride
+    patches = xs_pad.to(computed_in(xs_pad)).unfold(1, rows, step)
+    patches = patches.unfold(2, columns, step).flatten(3)  # (B, T', F', patch)
+    # tensor cores want a multiple of 8
+    more = -patches.shape[-1] % 8
+    weight = F.pad(conv.weight.flatten(1), (0, more))
+    x = F.linear(F.pad(patches, (0, more)), weight, conv.bias)
+    return x.permute(0, 3, 1, 2)  # with channels last in memory
 
 
 def input_module(

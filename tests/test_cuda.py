@@ -342,5 +342,7 @@ def test_lengths_left_on_the_cpu_are_named():
 def test_without_cupy_a_gpu_tensor_is_an_error(monkeypatch):
     tensors, _ = make(6, 3, 4)
     monkeypatch.setitem(sys.modules, "cupy", None)
+    # not one that is loaded already
+    monkeypatch.setattr(cuda, "_kernel", cuda._kernel.__wrapped__)
     with pytest.raises(ImportError, match="need CuPy; run pip install"):
         recurrence(**to("cuda", tensors))

@@ -6,6 +6,7 @@ the source itself, or NVRTC's PTX translated to C++, where an asynchronous copy 
 long as it may and accesses are checked for their bounds and alignment.
 """
 
+import math
 import shutil
 
 import pytest
@@ -39,10 +40,11 @@ def start(request, tmp_path_factory):
 
 
 def always(geometry):
-    """A stand-in for `cuda.choose`; float64 cannot be moved 4 numbers at a time."""
+    """A stand-in for `cuda.choose`; not all fit float64."""
 
     def choose(columns, fitting, fetched, io, state, card):
-        fits = geometry[0] * state <= cuda.WIDEST
+        ring = math.prod(geometry) * fetched * cuda.BLOCK
+        fits = geometry[0] * state <= cuda.WIDEST and ring <= cuda.BLOCK_BYTES
         return cuda.Geometry(*(geometry if fits else (2, 8)))
 
     return choose

@@ -38,7 +38,8 @@ def train(folder, exp, device, amp):
     command = [sys.executable, "-m", "espnet_srupp.run", "-m", "espnet2.bin.asr_train"]
     command += [*words(folder, exp), *LONG, "--max_epoch", "2", "--use_amp", amp]
     command += ["--ngpu", str(int(device == "cuda"))]
-    environment = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "2"}
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "2"}
     if device == "cuda":
         environment[determinism.ASKED] = "1"
     done = subprocess.run(

@@ -5,6 +5,7 @@ from importlib import import_module
 import pytest
 import torch
 from torch import nn
+from torch._subclasses import FakeTensorMode
 
 from espnet_srupp import subsampling as tiling
 from espnet_srupp.compat import TooShortUttError
@@ -91,6 +92,50 @@ def test_separable_convolutions_are_products_of_their_parts(input_layer):
         product.bias.data += pointwise.bias
     xs_pad = torch.randn(2, 50, 20)
     torch.testing.assert_close(separable(xs_pad), full(xs_pad))
+
+
+@ALL
+def test_a_product_is_the_convolution_it_stands_for(input_layer):
+    conv = Conv2dSubsampling(24, 6, input_layer).double().conv[0]
+    xs_pad = torch.randn(2, 30, 24, dtype=torch.float64, requires_grad=True)
+    leaves = [xs_pad, *conv.parameters()]
+    results = []
+    for x in (conv(xs_pad[:, None]), tiling.as_product(conv, xs_pad)):
+        grads = torch.autograd.grad(x, leaves, torch.cos(x.detach()))
+        results.append([x, *grads])
+    torch.testing.assert_close(results[1], results[0])
+    assert x.is_contiguous(memory_format=torch.channels_last)
+
+
+@ALL
+@BOTH
+@pytest.mark.requires_cuda
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_gpu_gives_what_a_cpu_gives(input_layer, separable, dtype):
+    module = Conv2dSubsampling(40, 16, input_layer, separable=separable)
+    xs_pad = torch.randn(3, 50, 40)
+    expected = module(xs_pad)
+    expected.square().mean().backward()
+    wanted = [expected.detach(), *(p.grad.clone() for p in module.parameters())]
+    module.zero_grad()
+    with torch.autocast("cuda", dtype, enabled=dtype != torch.float32):
+        found = module.cuda()(xs_pad.cuda())
+    found.float().square().mean().backward()
+    tolerance = 1e-2 if dtype == torch.float32 else 5e-2  # cuDNN multiplies in TF32
+    grads = [p.grad for p in module.parameters()]
+    for want, got in zip(wanted, [found, *grads], strict=True):
+        got = got.detach().float().cpu()
+        assert (got - want).norm() <= tolerance * want.norm()
+
+
+@ALL
+@BOTH
+def test_a_gpu_gives_the_shape_that_a_cpu_gives(input_layer, separable):
+    module = Conv2dSubsampling(24, 6, input_layer, separable=separable)
+    expected = module(torch.zeros(2, 30, 24)).shape
+    with FakeTensorMode(), torch.device("cuda"):
+        module = Conv2dSubsampling(24, 6, input_layer, separable=separable)
+        assert module(torch.empty(2, 30, 24)).shape == expected
 
 
 @ALL
