@@ -44,6 +44,8 @@ __device__ inline unsigned short float_to_bfloat(float a) {
 
 struct float16 { unsigned short bits; };
 struct bfloat16 { unsigned short bits; };
+template <typename io> constexpr bool is_bfloat16 = false;
+template <> constexpr bool is_bfloat16<bfloat16> = true;
 
 __device__ inline float widen(float a) { return a; }
 __device__ inline double widen(double a) { return a; }
@@ -78,6 +80,24 @@ __device__ inline pack<number, VEC> unpack(const word<number, VEC> &bits) {
     return numbers;
 }
 
+// the numbers of a word as those of the state
+template <typename state, typename io, int VEC>
+__device__ inline pack<state, VEC> widened(const word<io, VEC> &bits) {
+    pack<state, VEC> wide;
+    if constexpr (is_bfloat16<io> && VEC > 1) {
+        unsigned pairs[VEC / 2];  // two instructions for each, left to the compiler three
+        memcpy(pairs, &bits, sizeof bits);
+        for (int k = 0; k < VEC; k += 2) {
+            wide.at[k] = __int_as_float(pairs[k / 2] << 16);
+            wide.at[k + 1] = __int_as_float(pairs[k / 2] & 0xffff0000);
+        }
+    } else {
+        const auto numbers = unpack<io, VEC>(bits);
+        for (int k = 0; k < VEC; k++) wide.at[k] = widen(numbers.at[k]);
+    }
+    return wide;
+}
+
 template <typename number, int VEC>
 __device__ inline word<number, VEC> bits_of(const pack<number, VEC> &numbers) {
     word<number, VEC> bits;
@@ -97,6 +117,7 @@ __device__ inline pack<number, VEC> load_or(number missing, const number *from, 
     return from ? load<VEC>(from + at) : numbers;
 }
 
+// first to leave the caches: what is read again is less than what passes through
 template <typename number, int VEC>
 __device__ inline void store(number *to, const pack<number, VEC> &numbers) {
     __stcs(reinterpret_cast<word<number, VEC> *>(to), bits_of(numbers));
@@ -257,15 +278,15 @@ forward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ u,
     io *to_h = h + on.first;
     if (SAVE) c += on.first;
     const auto walk = [&](const Frame &frame) {
-        const auto u0 = unpack<io, VEC>(frame.u0);
-        const auto u1 = unpack<io, VEC>(frame.u1);
-        const auto u2 = unpack<io, VEC>(frame.u2);
-        const auto highway = unpack<io, VEC>(frame.x);
+        const auto u0 = widened<state, io, VEC>(frame.u0);
+        const auto u1 = widened<state, io, VEC>(frame.u1);
+        const auto u2 = widened<state, io, VEC>(frame.u2);
+        const auto highway = widened<state, io, VEC>(frame.x);
         pack<io, VEC> out;
         for (int k = 0; k < VEC; k++) {
-            const state f = forget(k, widen(u0.at[k]), now.at[k]);
-            const state r = reset(k, widen(u1.at[k]), now.at[k]);
-            const state candidate = widen(u2.at[k]), x = widen(highway.at[k]);
+            const state f = forget(k, u0.at[k], now.at[k]);
+            const state r = reset(k, u1.at[k], now.at[k]);
+            const state candidate = u2.at[k], x = highway.at[k];
             now.at[k] = fma(f, now.at[k] - candidate, candidate);
             narrow(fma(r, fma(now.at[k], mask.at[k], -x), x), out.at[k]);
         }
@@ -285,7 +306,7 @@ forward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ u,
 // dv and db are (B, 2, D), each row's sums over time. With 128 registers to a thread a
 // multiprocessor holds 16 blocks; float32 does not do with so few.
 template <typename io, typename state, int VEC, int AHEAD>
-__global__ void __launch_bounds__(BLOCK, sizeof(io) == 2 && __CUDA_ARCH__ >= 800 ? 512 / BLOCK : 1)
+__global__ void __launch_bounds__(BLOCK, sizeof(io) == 2 && __CUDA_ARCH__ >= 800 ? 16 : 1)
 backward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ dh,
          const state *dc_last, const io *__restrict__ u, const io *__restrict__ x,
          const state *v, const state *b, const state *c0, const int64 *lengths,
@@ -330,18 +351,18 @@ backward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ dh,
     };
     io *to_du = du + first_u, *to_dx = dx + on.first;
     const auto walk = [&](const Frame &frame) {
-        const auto u0 = unpack<io, VEC>(frame.u0);
-        const auto u1 = unpack<io, VEC>(frame.u1);
-        const auto u2 = unpack<io, VEC>(frame.u2);
-        const auto highway = unpack<io, VEC>(frame.x);
-        const auto grad = unpack<io, VEC>(frame.dh);
+        const auto u0 = widened<state, io, VEC>(frame.u0);
+        const auto u1 = widened<state, io, VEC>(frame.u1);
+        const auto u2 = widened<state, io, VEC>(frame.u2);
+        const auto highway = widened<state, io, VEC>(frame.x);
+        const auto grad = widened<state, io, VEC>(frame.dh);
         const auto before = unpack<state, VEC>(frame.before);
         pack<io, VEC> du0, du1, du2, dhighway;
         for (int k = 0; k < VEC; k++) {
-            const state earlier = before.at[k], dh = widen(grad.at[k]);
-            const state candidate = widen(u2.at[k]), x = widen(highway.at[k]);
-            const state f = forget(k, widen(u0.at[k]), earlier);
-            const state r = reset(k, widen(u1.at[k]), earlier);
+            const state earlier = before.at[k], dh = grad.at[k];
+            const state candidate = u2.at[k], x = highway.at[k];
+            const state f = forget(k, u0.at[k], earlier);
+            const state r = reset(k, u1.at[k], earlier);
             const state dr = dh * fma(now.at[k], mask.at[k], -x) * fma(-r, r, r);
             const state dstate = fma(dh * r, mask.at[k], dc.at[k]);
             const state df = dstate * ((earlier - candidate) * fma(-f, f, f));

@@ -79,6 +79,15 @@ def test_exported_as_one_node():
     torch.testing.assert_close(program.module()(*values), recurrence(*values))
 
 
+def test_a_second_derivative_is_of_the_reference_alone():
+    u, x, v, b, c0 = make(4, 2, 6)[0].values()
+    (du,) = torch.autograd.grad(
+        recurrence(u, x, v, b, c0)[0].cos().sum(), u, create_graph=True
+    )
+    with pytest.raises(RuntimeError, match='no second derivatives; pass backend="refe'):
+        du.sum().backward()
+
+
 def by_jvp(function, primals, tangents):
     return torch.func.jvp(function, tuple(primals), tuple(tangents))[1]
 

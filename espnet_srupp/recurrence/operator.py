@@ -138,7 +138,7 @@ def _check(u, x, v, b, c0, lengths, mask_c, bidirectional) -> None:
         raise ValueError(f"recurrence: lengths is {lengths.dtype}, expected int64.")
 
 
-# by torch.library's plain functions: its `custom_op` takes three times as long to call
+# by torch.library's plain functions, as its `custom_op` takes longer to call
 LIBRARY = torch.library.Library("espnet_srupp", "DEF")
 LIBRARY.define(
     "recurrence_forward(Tensor u, Tensor x, Tensor v, Tensor b, Tensor? c0, "

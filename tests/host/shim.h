@@ -34,7 +34,7 @@ word __ldg(const word *from) {
 }
 
 template <typename word>
-void __stwb(word *to, word value) {
+void __stcs(word *to, word value) {
     *to = value;
 }
 
