@@ -127,7 +127,7 @@ class SRUppAttention(nn.Module):
             a = self.alpha.to(q.dtype) * a
             if a.dtype == torch.float16:
                 # where alpha or Q is huge; the norm takes the scale away in any case
-                q, a = (y.clamp(-LARGE, LARGE) for y in (q, a))
+                q, a = (z.clamp(-LARGE, LARGE) for z in (q, a))
             q = q + a
         return self.norm(q)
 
@@ -161,8 +161,8 @@ def attend(
         with sdpa_kernel(KERNELS):
             return F.scaled_dot_product_attention(q, k, v, keys, dropout_rate)
     tile = TILE_CPU if q.is_cpu else TILE
-    if q.shape[2] <= tile:
-        # its scores are few beside what else is kept for the backward pass
+    if q.shape[1] * q.shape[2] <= tile:
+        # the scores are few beside what else is kept for the backward pass
         return attend_plainly(q, k, v, keys, dropout_rate)
     tiles = [attend_tile(y, k, v, keys, dropout_rate) for y in q.split(tile, dim=2)]
     return torch.cat(tiles, dim=2)
@@ -180,8 +180,8 @@ def fused(q: Tensor, dropout_rate: float) -> bool:
     (benchmarks/attention.py).
     """
     if q.is_cuda:
-        fits = q.shape[-1] % 8 == 0
-        fits = fits and (q.shape[-1] <= 256 or not torch.is_grad_enabled())
+        inference = q.itemsize == 2 and not torch.is_grad_enabled()
+        fits = q.shape[-1] % 8 == 0 and (q.shape[-1] <= 256 or inference)
         if q.dtype == torch.bfloat16:
             return fits and torch.cuda.get_device_properties(q.device).major >= 8
         return fits and q.dtype != torch.float64
@@ -204,8 +204,9 @@ def attend_plainly(q, k, v, keys, dropout_rate) -> Tensor:
     B, heads, T, E = q.shape
     q, k, v = (y.flatten(0, 1) for y in (q, k, v))
     # the factor within the product, which rounds once
-    nothing = q.new_empty(1)
-    scores = torch.baddbmm(nothing, q, k.mT, beta=0, alpha=1 / math.sqrt(E))
+    scores = torch.baddbmm(
+        q.detach()[:, :1, :1], q, k.mT, beta=0, alpha=1 / math.sqrt(E)
+    )
     if scores.dtype == torch.float16:
         # without a norm of the queries they can be more than it holds
         scores = scores.clamp(-HALF_MAX, HALF_MAX)

@@ -251,7 +251,8 @@ class SRUppEncoder(AbsEncoder):
         if not torch.compiler.is_compiling():
             # traced code cannot read lengths: there the batch keeps its padded width
             shortest, longest = bounds(ilens)
-            padded = shortest < longest
+            traced = torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack() > 0
+            padded = traced or shortest < longest
         if longest > width:
             raise ValueError(
                 f"ilens names {longest} frames, but xs_pad has {width}: pad it to the "
@@ -277,11 +278,11 @@ class SRUppEncoder(AbsEncoder):
     def run_layers(
         self, layers: nn.ModuleList, padded: bool, xs: Tensor, olens: Tensor
     ) -> Tensor:
-        # without masks there is less to launch; a training that is compiled keeps one
-        # graph for both
-        lengths = olens if padded or self.training else None
         # inference has tiles, which traced code has not
-        run = compiled() if self.compile_layers and self.training else call
+        compiles = self.compile_layers and self.training
+        run = compiled() if compiles else call
+        # without masks there is less to launch, but one graph is to serve both
+        lengths = olens if padded or compiles else None
         for layer in layers:
             if self.gradient_checkpointing and self.training:
                 hs = checkpoint(run, layer, xs, lengths, use_reentrant=False)

@@ -17,7 +17,8 @@ def computed_in(x: torch.Tensor) -> torch.dtype:
     """The type of products of x, which autocast chooses where it is on."""
     device = x.device.type
     # asking for a device without autocast, as meta, is an error
-    if device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
+    casts = device in ("cpu", "cuda") and torch.is_autocast_enabled(device)
+    if casts and x.dtype != torch.float64:
         return torch.get_autocast_dtype(device)
     return x.dtype
 

@@ -41,6 +41,39 @@ def shortest_input(input_layer: str | None) -> int:
     return n
 
 
+class Convolutions(nn.Sequential):
+    """(B, 1, T, F) -> (B, C, T', F'); on a GPU the first is a matrix product.
+
+    cuDNN writes its output, by far the largest tensor of an encoder, and reads and
+    writes it again to add the bias: with the ReLU it takes three times as long.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        first, _, *others = self
+        # with hooks it may be pruned, or watched
+        if not x.is_cuda or first._forward_hooks or first._forward_pre_hooks:
+            return super().forward(x)
+        x = as_product(first, x)
+        for module in others:
+            x = module(x)
+        return x
+
+
+def as_product(conv: nn.Conv2d, x: Tensor) -> Tensor:
+    """A convolution of one channel and its ReLU: (B, 1, T, F) -> (B, C, T', F')."""
+    (rows, columns), (step, _) = conv.kernel_size, conv.stride
+    patches = x[:, 0].to(computed_in(x)).unfold(1, rows, step)
+    patches = patches.unfold(2, columns, step).flatten(3)  # (B, T', F', patch)
+    B, T, features, patch = patches.shape
+    # tensor cores want a multiple of 8
+    patches, weight = (
+        F.pad(y, (0, -patch % 8)) for y in (patches, conv.weight.flatten(1))
+    )
+    # of two dimensions, as autograd copies what is changed in place through a view
+    x = F.linear(patches.flatten(0, 2), weight, conv.bias).relu_()
+    return x.view(B, T, features, -1).permute(0, 3, 1, 2)  # channels last in memory
+
+
 class Conv2dSubsampling(nn.Module):
     """Convolutions over time and frequency, then a linear layer.
 
@@ -83,7 +116,7 @@ class Conv2dSubsampling(nn.Module):
             # sees what the ReLU leaves, and torch refuses a full backward hook there
             layers += [nn.ReLU(inplace=True)]
             channels = output_size
-        self.conv = nn.Sequential(*layers)
+        self.conv = Convolutions(*layers)
         self.linear = nn.Linear(output_size * width, output_size)
 
     def forward(self, xs_pad: Tensor) -> Tensor:
@@ -109,9 +142,6 @@ class Conv2dSubsampling(nn.Module):
             # oneDNN 3.10 with AMX: a bfloat16 convolution with a stride and an output
             # that is one wide is garbage, so it gets a second column
             xs_pad = F.pad(xs_pad, (0, self.stride()))
-        if xs_pad.is_cuda:
-            x = self.conv[1:](as_product(self.conv[0], xs_pad))
-            return self.linear(x.transpose(1, 2).flatten(2))
         x = xs_pad[:, None]  # (B, 1, T, F)
         if not torch.is_grad_enabled() or half:
             # channels last in memory: faster, but for float32 with its backward pass
@@ -132,22 +162,6 @@ class Conv2dSubsampling(nn.Module):
         row = B * self.linear.out_features * frames * width
         tile = TILE_CPU if xs_pad.is_cpu else TILE
         return max(1, tile // (row * computed_in(xs_pad).itemsize))
-
-
-def as_product(conv: nn.Conv2d, xs_pad: Tensor) -> Tensor:
-    """A convolution of one channel, (B, T, F) -> (B, C, T', F'), as a matrix product.
-
-    Its patches are few beside its output, which cuDNN writes once and, to add the bias,
-    reads and writes again: on an H200 the product takes a third of the time.
-    """
-    (rows, columns), (step, _) = conv.kernel_size, conv.stride
-    patches = xs_pad.to(computed_in(xs_pad)).unfold(1, rows, step)
-    patches = patches.unfold(2, columns, step).flatten(3)  # (B, T', F', patch)
-    # tensor cores want a multiple of 8
-    more = -patches.shape[-1] % 8
-    weight = F.pad(conv.weight.flatten(1), (0, more))
-    x = F.linear(F.pad(patches, (0, more)), weight, conv.bias)
-    return x.permute(0, 3, 1, 2)  # with channels last in memory
 
 
 def input_module(

@@ -128,6 +128,15 @@ def test_attend_never_holds_all_scores(size, dropout_rate, monkeypatch):
     assert largest.numel <= max(64, size) * T
 
 
+def test_scores_of_many_heads_are_not_kept(use):
+    use("tiles", tile=64)
+    for heads, most in ((1, 60 * 60), (8, 8 * 60 * 8)):
+        kept = []
+        with torch.autograd.graph.saved_tensors_hooks(kept.append, lambda _: None):
+            attend(*qkv(1, heads, 60, 8, torch.float32), None)
+        assert max(tensor.numel() for tensor in kept) == most
+
+
 @pytest.mark.parametrize("T", [16, 50], ids=["one-tile", "tiles"])
 def test_tiles_drop_the_same_weights_forward_and_backward(T, use):
     use("tiles")

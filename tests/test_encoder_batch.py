@@ -168,3 +168,21 @@ def test_masks_stand_for_lengths():
     masks = torch.arange(60) >= ilens[:, None]
     found = encoder(xs_pad, torch.tensor([60, 60]), masks=masks)
     torch.testing.assert_close(found, encoder(xs_pad, ilens))
+
+
+def test_traced_on_full_utterances_it_serves_shorter_ones():
+    encoder, _ = build()
+    encoder.eval().requires_grad_(False)
+    xs_pad, full = torch.randn(3, 60, 20), torch.tensor([60, 60, 60])
+    traced = torch.jit.trace(
+        lambda *given: encoder(*given)[0], (xs_pad, full), check_trace=False
+    )
+    for ilens in (full, torch.tensor([60, 40, 20])):
+        torch.testing.assert_close(traced(xs_pad, ilens), encoder(xs_pad, ilens)[0])
+
+
+def test_double_precision_stays_under_autocast():
+    encoder, _ = build()
+    xs_pad, ilens = torch.randn(2, 60, 20).double(), torch.tensor([60, 50])
+    with torch.autocast("cpu", torch.bfloat16):
+        assert encoder.double()(xs_pad, ilens)[0].dtype == torch.float64

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch._subclasses import FakeTensorMode
+from torch.nn.utils import prune
 
 from espnet_srupp import subsampling as tiling
 from espnet_srupp.compat import TooShortUttError
@@ -97,14 +98,38 @@ def test_separable_convolutions_are_products_of_their_parts(input_layer):
 @ALL
 def test_a_product_is_the_convolution_it_stands_for(input_layer):
     conv = Conv2dSubsampling(24, 6, input_layer).double().conv[0]
-    xs_pad = torch.randn(2, 30, 24, dtype=torch.float64, requires_grad=True)
-    leaves = [xs_pad, *conv.parameters()]
+    x = torch.randn(2, 1, 30, 24, dtype=torch.float64, requires_grad=True)
+    leaves = [x, *conv.parameters()]
     results = []
-    for x in (conv(xs_pad[:, None]), tiling.as_product(conv, xs_pad)):
-        grads = torch.autograd.grad(x, leaves, torch.cos(x.detach()))
-        results.append([x, *grads])
+    for y in (conv(x).relu(), tiling.as_product(conv, x)):
+        grads = torch.autograd.grad(y, leaves, torch.cos(y.detach()))
+        results.append([y, *grads])
     torch.testing.assert_close(results[1], results[0])
-    assert x.is_contiguous(memory_format=torch.channels_last)
+    assert y.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_a_product_copies_no_output_for_its_gradients():
+    conv = Conv2dSubsampling(24, 6).conv[0]
+    y = tiling.as_product(conv, torch.randn(2, 1, 30, 24))
+    nodes, names = [y.grad_fn], []
+    while nodes:
+        node = nodes.pop()
+        names.append(node.name())
+        nodes += [following for following, _ in node.next_functions if following]
+    assert "CopySlices" not in names and "ReluBackward0" in names
+
+
+def test_a_pruned_convolution_is_run_as_it_is_on_a_gpu(monkeypatch):
+    calls = []
+    monkeypatch.setattr(tiling, "as_product", lambda conv, x: calls.append(x) or 1 / 0)
+    with FakeTensorMode(), torch.device("cuda"):
+        module = Conv2dSubsampling(24, 6)
+        prune.random_unstructured(module.conv[0], "weight", 0.5)
+        module(torch.empty(2, 30, 24))
+        prune.remove(module.conv[0], "weight")
+        with pytest.raises(ZeroDivisionError):
+            module(torch.empty(2, 30, 24))
+    assert len(calls) == 1
 
 
 @ALL

@@ -242,7 +242,7 @@ class SecondRecurrence(Function):
         )
 
 
-def differentiable(operator: OpOverload, function: type[Function]) -> None:
+def register_autograd(operator: OpOverload, function: type[Function]) -> None:
     """Has torch's autograd go through `function` where a gradient is asked for."""
 
     def run(*args):
@@ -255,5 +255,5 @@ def differentiable(operator: OpOverload, function: type[Function]) -> None:
     LIBRARY.impl(operator.name(), run, "Autograd")
 
 
-differentiable(recurrence_forward, Recurrence)
-differentiable(recurrence_backward, SecondRecurrence)
+register_autograd(recurrence_forward, Recurrence)
+register_autograd(recurrence_backward, SecondRecurrence)

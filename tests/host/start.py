@@ -18,12 +18,12 @@ TYPES = list(cuda.NAMES)
 # what `cuda.choose` returns for the sizes of kernels/README.md, and the least
 GEOMETRIES = [
     (1, 32),
+    (1, 16),
     (1, 4),
     (2, 32),
     (2, 16),
     (2, 8),
     (2, 4),
-    (4, 16),
     (4, 8),
     (4, 4),
 ]
