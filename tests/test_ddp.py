@@ -128,6 +128,7 @@ def trained(tmp_path_factory):
     }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", CASES)
 def test_every_parameter_gets_the_same_gradient_in_each_process(trained, name):
     (_, first), (_, second) = trained[name]
@@ -135,6 +136,7 @@ def test_every_parameter_gets_the_same_gradient_in_each_process(trained, name):
     torch.testing.assert_close(first, second, rtol=0, atol=0)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", JOINABLE)
 def test_loss_and_gradients_are_those_of_one_process_with_the_joined_batch(
     trained, name

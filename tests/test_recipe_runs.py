@@ -198,6 +198,7 @@ def test_changed_option_repeats_its_stage(finished, monkeypatch, capsys):
     assert "again, as max_wav_duration was 1.7, is 20.0" in capsys.readouterr().out
 
 
+@pytest.mark.once
 def test_replaced_audio_of_the_same_length_is_seen(finished):
     recipe, _ = finished
     copy = recipe.with_name("replaced")
@@ -291,6 +292,7 @@ def test_interrupted_training_is_continued(finished):
     assert not (recipe / "exp/asr_long.1").exists()
 
 
+@pytest.mark.once
 def test_changed_model_starts_anew_and_keeps_the_old(finished):
     recipe, _ = finished
     shutil.copytree(recipe / EXP, recipe / "exp/asr_other", symlinks=True)
@@ -301,6 +303,7 @@ def test_changed_model_starts_anew_and_keeps_the_old(finished):
     assert (recipe / "exp/asr_other.1/valid.acc.ave.pth").exists()
 
 
+@pytest.mark.once
 def test_training_on_two_machines_is_one_training(finished, tmp_path, monkeypatch):
     """SSH leads to this machine here, whose processes then meet as two would."""
     recipe, _ = finished

@@ -11,6 +11,8 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout, trainings
 from espnet_srupp.recipe.options import Options
 
+pytestmark = pytest.mark.once
+
 CONFIGS = "conf/train.yaml conf/again.yaml"
 FIRST, SECOND = "exp/asr_train_raw_bpe15_sp", "exp/asr_again_raw_bpe15_sp"
 MODEL = "valid.acc.ave.pth"
