@@ -118,7 +118,7 @@ def sweep(args: argparse.Namespace) -> Iterator[dict]:
             chosen = cuda.choose(*chosen.call_args.args)
             for geometry in itertools.product((1, 2, 4), (32, 16, 8, 4)):
                 geometry = cuda.Geometry(*geometry)
-                ring = math.prod(geometry) * fetched * cuda.BLOCK
+                ring = math.prod(geometry) * fetched * cuda.WARP
                 # both directions, and no thread in two of them
                 whole = args.size // 2 % geometry.channels == 0
                 if ring > cuda.BLOCK_BYTES or not whole:

@@ -4,7 +4,6 @@
 // tests/host compiles this same text as C++, one thread after another.
 
 using int64 = long long;  // hours of audio hold more than 2^31 numbers
-constexpr int BLOCK = 32;  // threads, as cuda.py starts them
 
 #ifdef __CUDACC__  // else tests/host/shim.h has these
 __device__ inline float power_of_two(float a) {
@@ -247,7 +246,7 @@ struct columns {
 };
 
 template <typename io, typename state, int VEC, int AHEAD, bool SAVE>
-__global__ void __launch_bounds__(BLOCK)
+__global__ void __launch_bounds__(32)
 forward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ u,
         const io *__restrict__ x, const state *v, const state *b, const state *c0,
         const int64 *lengths, const state *mask_c, io *__restrict__ h, state *c_last,
@@ -261,7 +260,7 @@ forward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ u,
     pack<state, VEC> now = load_or<VEC>(state(0), c0, at);
 
     const int lane = threadIdx.x;
-    __shared__ word<io, VEC> ring[AHEAD][4][BLOCK];
+    __shared__ word<io, VEC> ring[AHEAD][4][32];
     struct Frame {
         word<io, VEC> u0, u1, u2, x;
     };
@@ -306,7 +305,7 @@ forward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ u,
 // dv and db are (B, 2, D), each row's sums over time. With 128 registers to a thread a
 // multiprocessor holds 16 blocks; float32 does not do with so few.
 template <typename io, typename state, int VEC, int AHEAD>
-__global__ void __launch_bounds__(BLOCK, sizeof(io) == 2 && __CUDA_ARCH__ >= 800 ? 16 : 1)
+__global__ void __launch_bounds__(32, sizeof(io) == 2 && __CUDA_ARCH__ >= 800 ? 16 : 1)
 backward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ dh,
          const state *dc_last, const io *__restrict__ u, const io *__restrict__ x,
          const state *v, const state *b, const state *c0, const int64 *lengths,
@@ -326,8 +325,8 @@ backward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ dh,
     if (on.frames) now = load<VEC>(c + on.first);
 
     const int lane = threadIdx.x;
-    __shared__ word<io, VEC> ring[AHEAD][5][BLOCK];
-    __shared__ word<state, VEC> states[AHEAD][BLOCK];
+    __shared__ word<io, VEC> ring[AHEAD][5][32];
+    __shared__ word<state, VEC> states[AHEAD][32];
     struct Frame {
         word<io, VEC> u0, u1, u2, x, dh;
         word<state, VEC> before;

@@ -52,7 +52,7 @@ def test_a_geometry_fits_the_tensors(B, D, dtype, skipped, monkeypatch):
     ((channels, frames), fetched), *_ = chosen
     assert D % channels == 0
     assert all(t.data_ptr() % (channels * t.itemsize) == 0 for t in (x, v))
-    assert frames * channels * fetched * cuda.BLOCK <= cuda.BLOCK_BYTES
+    assert frames * channels * fetched * cuda.WARP <= cuda.BLOCK_BYTES
 
 
 def test_signatures_are_those_of_the_cpu():

@@ -43,7 +43,7 @@ def always(geometry):
     """A stand-in for `cuda.choose`; not all fit float64."""
 
     def choose(columns, fitting, fetched, io, state, card):
-        ring = math.prod(geometry) * fetched * cuda.BLOCK
+        ring = math.prod(geometry) * fetched * cuda.WARP
         fits = geometry[0] * state <= cuda.WIDEST and ring <= cuda.BLOCK_BYTES
         return cuda.Geometry(*(geometry if fits else (2, 8)))
 
@@ -64,7 +64,7 @@ def on_host(start, monkeypatch):
         launch(kernel, x, v, bidirectional, inputs, outputs, *flags)
 
     def start_here(name, device, threads, args):
-        start(name, -(-threads // cuda.BLOCK), args, tensors)
+        start(name, -(-threads // cuda.WARP), args, tensors)
 
     def force(geometry):
         monkeypatch.setattr(cuda, "choose", always(geometry))

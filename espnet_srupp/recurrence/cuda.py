@@ -26,7 +26,6 @@ NAMES = {
 # with contraction a column's rounding could depend on how many a thread walks
 OPTIONS = ("-std=c++17", "--fmad=false")
 WARP = 32
-BLOCK = 32  # threads, as in recurrence.cu
 WIDEST = 16  # bytes of a load
 WIDE = 8  # of u and x, beyond which it was slower
 # a thread takes so many channels where as many warps are left to each multiprocessor
@@ -173,8 +172,7 @@ def choose(
         if fits and (n * io <= 4 or warps / n >= least):
             channels = n
     # a warp's share of the shared memory
-    room = SHARE * card.shared_bytes * channels / max(warps, 1)
-    room = min(room, BLOCK_BYTES * WARP / BLOCK)
+    room = min(SHARE * card.shared_bytes * channels / max(warps, 1), BLOCK_BYTES)
     deep = (n for n in (32, 16, 8) if n * channels * fetched * WARP <= room)
     return Geometry(channels, next(deep, 4))
 
@@ -190,7 +188,7 @@ def _start(name: str, device: torch.device, threads: int, args: tuple) -> None:
     there = device.index == torch.cuda.current_device()
     with contextlib.nullcontext() if there else torch.cuda.device(device):
         stream = Stream(torch.cuda.current_stream(device).cuda_stream)
-        _kernel(name, device)((-(-threads // BLOCK),), (BLOCK,), args, stream=stream)
+        _kernel(name, device)((-(-threads // WARP),), (WARP,), args, stream=stream)
 
 
 @functools.cache

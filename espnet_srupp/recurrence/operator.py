@@ -4,6 +4,8 @@
 torch.export: each sees one node, whose shapes the fake implementations tell.
 """
 
+from importlib import import_module
+
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
@@ -157,32 +159,21 @@ recurrence_forward = torch.ops.espnet_srupp.recurrence_forward.default
 recurrence_backward = torch.ops.espnet_srupp.recurrence_backward.default
 
 
-@torch.library.impl(LIBRARY, "recurrence_forward", "CPU")
-def _(*args):
-    from . import cpu
+def register_kernels(backend: str) -> None:
+    """Has `backend`'s module run the operators; it is imported when first needed."""
 
-    return cpu.forward(*args)
+    def forward(*args):
+        return import_module(f".{backend}", __package__).forward(*args)
 
+    def backward(*args):
+        return import_module(f".{backend}", __package__).backward(*args)
 
-@torch.library.impl(LIBRARY, "recurrence_backward", "CPU")
-def _(*args):
-    from . import cpu
-
-    return cpu.backward(*args)
-
-
-@torch.library.impl(LIBRARY, "recurrence_forward", "CUDA")
-def _(*args):
-    from . import cuda
-
-    return cuda.forward(*args)
+    LIBRARY.impl("recurrence_forward", forward, backend.upper())
+    LIBRARY.impl("recurrence_backward", backward, backend.upper())
 
 
-@torch.library.impl(LIBRARY, "recurrence_backward", "CUDA")
-def _(*args):
-    from . import cuda
-
-    return cuda.backward(*args)
+register_kernels("cpu")
+register_kernels("cuda")
 
 
 @torch.library.register_fake("espnet_srupp::recurrence_forward", lib=LIBRARY)

@@ -9,7 +9,7 @@
 namespace {
 template <typename... A, std::size_t... I>
 void run(void (*kernel)(A...), unsigned blocks, void **args, std::index_sequence<I...>) {
-    blockDim.x = BLOCK;
+    blockDim.x = 32;
     for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
         for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++)
             kernel(*static_cast<std::remove_reference_t<A> *>(args[I])...);

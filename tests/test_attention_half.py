@@ -1,0 +1,111 @@
+"""Attention in float16 and bfloat16: what they hold, and the ways that are faster."""
+
+import runpy
+
+import pytest
+import torch
+
+from espnet_srupp import attention
+from espnet_srupp.attention import SRUppAttention
+
+
+def test_bfloat16_gives_the_gradients_of_float32_however_large_the_queries():
+    def gradients(dtype):
+        y = module(x.to(dtype))
+        return torch.autograd.grad((y * dy).sum(), matrices)
+
+    module = SRUppAttention(64, 32)
+    # not alpha, whose gradient is a sum that may be near 0
+    matrices = [p for p in module.parameters() if p.dim() == 2]
+    module.alpha.data.fill_(0.5)
+    module.query.weight.data *= 30
+    x, dy = torch.randn(50, 4, 64), torch.randn(50, 4, 3, 64)
+    expected = gradients(torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = gradients(torch.bfloat16)
+    for one, other in zip(found, expected, strict=True):
+        assert (one - other).norm() < 0.02 * other.norm()
+
+
+def test_float32_tells_scores_beyond_float16_apart():
+    q, k = torch.full((1, 1, 1, 1), 1e3), torch.tensor([70.0, 80.0]).view(1, 1, 2, 1)
+    torch.testing.assert_close(
+        attention.attend_plainly(q, k, k, None, 0.0), k[:, :, 1:]
+    )
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_scores_beyond_float16_are_finite(sign):
+    k = torch.full((1, 1, 3, 4), 200.0, dtype=torch.float16)
+    torch.testing.assert_close(attention.attend_plainly(sign * k, k, k, None, 0.0), k)
+
+
+def test_padded_keys_stay_out_where_scores_are_beyond_float16():
+    k = torch.full((1, 1, 3, 4), 200.0, dtype=torch.float16)
+    v = torch.randn(1, 1, 3, 4).half()
+    keys = torch.tensor([True, False, False])
+    a = attention.attend_plainly(-k, k, v, keys.view(1, 1, 1, -1), 0.0)
+    torch.testing.assert_close(a, v[:, :, :1].expand_as(a))
+
+
+def test_float16_holds_what_a_large_alpha_makes():
+    module = SRUppAttention(8, 4)
+    module.alpha.data.fill_(1e3)
+    x = torch.randn(9, 2, 8)
+    expected = module(x)
+    found = module.half()(x.half()).float()
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.1)
+
+
+def test_float16_holds_the_sum_of_large_queries_and_values():
+    module = SRUppAttention(8, 4, query_norm=False)
+    module.query.weight.data = 4e4 * torch.eye(4, 8)
+    module.value.weight.data = torch.eye(4)
+    module.alpha.data.fill_(1.0)
+    # of one frame, which attends to itself: twice the queries
+    x = torch.tensor([1.0, -1, -1, 1, 0, 0, 0, 0]).view(1, 1, 8)
+    expected = module(x)
+    found = module.half()(x.half()).float()
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-2)
+
+
+def test_an_alpha_beyond_float16_leaves_the_norm_its_signs():
+    module = SRUppAttention(8, 2)
+    module.alpha.data.fill_(6e4)
+    # the norm of two queries makes 1 and -1 of them, so that products are 1.2e5
+    module.value.weight.data = 2 * torch.eye(2)
+    x = torch.randn(1, 5, 8)
+    expected = module(x)
+    found = module.half()(x.half()).float()
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-2)
+
+
+def test_padding_loses_against_any_score():
+    k, v = (torch.tensor(y).view(1, 1, 2, 1) for y in ([1e3, 0.0], [1.0, 5.0]))
+    keys = torch.tensor([True, False])
+    out = attention.attend_plainly(-k[:, :, :1], k, v, keys.view(1, 1, 1, -1), 0.0)
+    assert out.item() == 1
+
+
+@pytest.mark.parametrize("tiled", [True, False])
+def test_bfloat16_goes_the_way_that_is_faster_on_this_cpu(tiled, monkeypatch):
+    monkeypatch.setattr(attention, "TILED", tiled)
+    q = torch.empty(1, 1, 4, 8)
+    assert attention.fused(q.bfloat16(), 0.0) is not tiled
+    assert attention.fused(q, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("has", "tiled"),
+    [
+        ([], False),
+        (["avx512_bf16"], True),
+        (["bf16"], True),
+        (["avx512_bf16", "amx_bf16"], False),
+    ],
+    ids=str,
+)
+def test_tiles_are_for_cpus_that_multiply_bfloat16_without_amx(has, tiled, monkeypatch):
+    found = dict.fromkeys(has, True)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: found)
+    assert runpy.run_path(attention.__file__)["TILED"] is tiled
