@@ -203,6 +203,16 @@ def test_inference_saves_no_state_and_changes_no_bit(on_host):
     assert torch.equal(c_last, expected["c_last"])
 
 
+@pytest.mark.parametrize("D", [5, 6])
+def test_gradients_lie_where_compiled_code_looks_for_them(D, on_host):
+    """torch's inductor refuses an operator's result at another address."""
+    tensors, lengths = make(4, 3, D, dtype=torch.float32)
+    u, x, *state = (t.detach() for t in tensors.values())
+    given = torch.ones_like(x), torch.ones(3, D), u, x, *state, lengths, None
+    grads = cuda.backward(*given, torch.zeros(4, 3, D), False)
+    assert [grad.data_ptr() % 16 for grad in grads] == [0] * 5
+
+
 def test_lengths_out_of_range_are_clamped(on_host):
     on_host((1, 4))
     tensors, _ = make(6, 3, 4)

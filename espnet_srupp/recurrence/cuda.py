@@ -93,10 +93,12 @@ def backward(
     T, B, D = x.shape
     inputs = _contiguous(dh, dc_last, u, x, v, b, c0, lengths, mask_c, c)
     du, dx = x.new_empty(T, B, 3, D), x.new_empty(T, B, D)
-    # dv and db are sums over time, one for each row of the batch
-    dv, db, dc0 = v.new_empty(B, 2, D), v.new_empty(B, 2, D), v.new_empty(B, D)
-    _launch("backward", x, v, bidirectional, inputs, [du, dx, dv, db, dc0])
-    return du, dx, dv.sum(0), db.sum(0), dc0
+    # sums over time, one for each row of the batch
+    sums, dc0 = v.new_empty(2, B, 2, D), v.new_empty(B, D)
+    _launch("backward", x, v, bidirectional, inputs, [du, dx, *sums, dc0])
+    dv, db = sums.sum(1)
+    # torch.compile takes a result to begin at a multiple of 16 bytes
+    return du, dx, dv, db.clone() if D % 2 else db, dc0
 
 
 def _contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
