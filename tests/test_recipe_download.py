@@ -160,12 +160,31 @@ def tar(path, *members, mode="w:gz"):
 
 
 REGULAR, LINK = tarfile.REGTYPE, tarfile.SYMTYPE
+
+
+def too_long():
+    """Before 3.12.11 tarfile's filter does not see where "evil" leads (CVE-2025-4517)."""
+    folder, members, real, short = "d" * 247, [], "", ""
+    for name in "abcdefghijklmnop":
+        real, short = f"{real}{folder}/", f"{short}{name}/"
+        up = real.removesuffix(f"{folder}/")
+        members += [(real, tarfile.DIRTYPE, ""), (f"{up}{name}", LINK, folder)]
+    end = f"{short}{'l' * 254}"
+    members += [(end, LINK, "../" * 16), ("above", LINK, f"{end}/..")]
+    evil = ("evil", tarfile.LNKTYPE, "above/secret"), ("evil", REGULAR, b"x")
+    return [*members, *evil]
+
+
 HOSTILE = {
     "absolute": [("{outside}/evil", REGULAR, b"x")],
     "dots": [("a/../../evil", REGULAR, b"x")],
     "link to outside": [("a", LINK, "../.."), ("a/evil", REGULAR, b"x")],
     "absolute link": [("a", LINK, "{outside}"), ("a/evil", REGULAR, b"x")],
     "hard link": [("a", tarfile.LNKTYPE, "../secret")],
+    "through a link": [("a", LINK, "b"), ("a/evil", REGULAR, b"x")],
+    "linked to through a link": [("a", LINK, "b"), ("c", LINK, "a/../../evil")],
+    "a link in the place of a folder": [("a/b", REGULAR, b"x"), ("a", LINK, "b")],
+    "a path that links make too long": too_long(),
     "device": [("a", tarfile.CHRTYPE, "")],
     "pipe": [("a", tarfile.FIFOTYPE, "")],
 }
@@ -173,9 +192,15 @@ HOSTILE = {
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
 def test_unpacks_a_tar(tmp_path, mode):
-    members = [("a/b.txt", REGULAR, b"content"), ("a/c.txt", LINK, "b.txt")]
+    members = [
+        ("a/b.txt", REGULAR, b"content"),
+        ("a/c.txt", LINK, "b.txt"),
+        ("d/e/f.txt", LINK, "../../a/c.txt"),
+        ("d/g.txt", tarfile.LNKTYPE, "a/b.txt"),
+    ]
     unpack(tar(tmp_path / "x.tar", *members, mode=mode), tmp_path / "out")
-    assert (tmp_path / "out/a/c.txt").read_bytes() == b"content"
+    for name in ("a/c.txt", "d/e/f.txt", "d/g.txt"):
+        assert (tmp_path / "out" / name).read_bytes() == b"content"
 
 
 def test_unpacks_a_zip(tmp_path):
@@ -201,6 +226,7 @@ def test_nothing_of_a_tar_lands_outside(tmp_path, members):
     with pytest.raises(RecipeError, match="x.tar is not safe to unpack"):
         unpack(tar(tmp_path / "x.tar", *hostile), out)
     assert sorted(os.listdir(outside)) == ["out", "secret"]
+    assert (outside / "secret").read_bytes() == b""
     assert not (out / "a/evil").exists()
 
 

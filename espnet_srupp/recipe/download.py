@@ -138,10 +138,11 @@ def unpack(archive: Path, target: Path) -> None:
             unzip(archive, target)
         else:
             with tarfile.open(archive) as file:
+                places = Places()
                 extract(
                     archive,
                     file,
-                    lambda member: member.name,
+                    lambda member: places.take_member(member),
                     lambda member: file.extract(member, target, filter="data"),
                 )
                 # tarfile stops before the checksum at the end of gz, bz2 and xz
@@ -162,22 +163,61 @@ def unzip(archive: Path, target: Path) -> None:
     try:
         with zipfile.ZipFile(archive) as file:
             names = file.namelist()
-            extract(archive, names, str, lambda name: file.extract(name, target))
+            places = Places()
+            extract(
+                archive, names, places.take, lambda name: file.extract(name, target)
+            )
     except ZIP_ERRORS as error:
         raise corrupt(archive, error) from error
 
 
 def extract(
-    archive: Path, members: Iterable, name_of: Callable, extract_one: Callable
+    archive: Path, members: Iterable, take: Callable, extract_one: Callable
 ) -> None:
     for member in tqdm(members, f"unpacking {archive.name}", unit="file", disable=None):
-        path = PurePosixPath(name_of(member))
-        if path.is_absolute() or ".." in path.parts:
+        try:
+            take(member)
+        except ValueError as error:
             raise RecipeError(
-                f"{archive} is not safe to unpack: it holds '{path}', which does not "
+                f"{archive} is not safe to unpack: it holds '{error}', which does not "
                 "stay in its folder; fetch it from another place"
-            )
+            ) from error
         extract_one(member)
+
+
+class Places:
+    """Where members of an archive lie, told by their names alone.
+
+    tarfile's filter asks the file system, which it answers wrongly for a path that links
+    make too long for it (CVE-2025-4517). So nothing may lie behind a link.
+    """
+
+    def __init__(self) -> None:
+        self.links: set[PurePosixPath] = set()
+        self.folders = {PurePosixPath()}
+
+    def take_member(self, member: tarfile.TarInfo) -> None:
+        """Raises ValueError, with its name, if the member or its link leads out."""
+        self.take(member.name)
+        path, link = PurePosixPath(member.name), PurePosixPath(member.linkname)
+        if member.issym():
+            if path in self.folders:
+                raise ValueError(path)
+            self.links.add(path)
+            above = path.parent
+            while link.parts[:1] == ("..",) and above.parts:
+                above, link = above.parent, PurePosixPath(*link.parts[1:])
+            self.take(above / link, member.name)
+        elif member.islnk():
+            self.take(link, member.name)
+
+    def take(self, name: str | PurePosixPath, member: str = "") -> None:
+        """Raises ValueError, with the member's name, if a path is not inside."""
+        path = PurePosixPath(name)
+        folders = set(path.parents)
+        if path.is_absolute() or ".." in path.parts or folders & self.links:
+            raise ValueError(member or path)
+        self.folders |= folders
 
 
 def corrupt(archive: Path, error: Exception) -> RecipeError:
