@@ -6,6 +6,11 @@ if [ -z "${VIRTUAL_ENV:-}" ] && [[ $(command -v python3) != "${root}"/.venv* ]] 
     'import sys, importlib.util as u; sys.exit(u.find_spec("espnet2") is None)' 2> /dev/null; then
     PATH="${root}/.venv/bin:${PATH}"
 fi
+if [[ ${root} == *:* ]]; then
+    echo "error: PYTHONPATH cannot name ${root}, which holds a colon: rename the folder" >&2
+    exit 1
+fi
 export PATH
 export PYTHONPATH="${root}${PYTHONPATH:+:${PYTHONPATH}}"
-export PYTHONIOENCODING=UTF-8
+# names of files too, whatever the locale says
+export PYTHONIOENCODING=UTF-8 PYTHONUTF8=1

@@ -177,6 +177,21 @@ def endanger(exp):
     torch.save({"a": Dangerous()}, exp / "valid.acc.ave.pth")
 
 
+def half_a_number(exp):
+    (exp / "valid.acc.ave.pth").write_bytes(b"\x80\x02.")
+
+
+def not_finite(exp):
+    state = torch.load(exp / "valid.acc.ave.pth")
+    state["ctc.ctc_lo.bias"][0] = float("nan")
+    torch.save(state, exp / "valid.acc.ave.pth")
+
+
+def many_aliases(exp):
+    lines = [f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40)]
+    (exp / "config.yaml").write_text("a0: &a0 [1]\n" + "".join(lines))
+
+
 def no_meta(exp):
     shutil.rmtree(exp)
     with zipfile.ZipFile(exp, "w") as file:
@@ -202,6 +217,14 @@ MISTAKES = {
     "other sizes": (change(token_list=["<blank>", "<unk>", "<sos/eos>"]), "size mism"),
     "no numbers": (garble, "is not a checkpoint"),
     "code": (endanger, "is not a checkpoint"),
+    "half a number": (half_a_number, "is not a checkpoint"),
+    "not finite": (not_finite, "ctc.ctc_lo.bias holds numbers that are not finite"),
+    "many aliases": (many_aliases, "config.yaml is not YAML .its aliases make more"),
+    "another type": (change(encoder_conf={"hidden_size": 16.5}), "can build"),
+    "no size": (change(encoder_conf={"hidden_size": 0}), "can build .hidden_size is 0"),
+    "no options": (change(frontend_conf=[1]), "can build"),
+    "no file of statistics": (change(normalize_conf=None), "names no file as norm"),
+    "no steps": (change(frontend_conf={"hop_length": 0}), "fs and hop_length are not"),
     "sound file": (sound_instead, "is no folder of an experiment and no packed model"),
     "archive of something": (no_meta, "is no model that ESPnet packed"),
 }

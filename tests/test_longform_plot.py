@@ -128,13 +128,14 @@ def test_characters_are_drawn_on_request(scores):
         ("{", "is not what longform score writes"),
         ("{}", "is not what longform score writes"),
         ("[]", "is not what longform score writes"),
+        ("[" * 10**5, "is not what longform score writes"),
         (
             '{"settings": {}, "left_out": [], "cells": [], "differences": []}',
             "holds no scores by length",
         ),
         ('{"cells": [{"unit": "wer"}]}', "is not what longform score writes"),
     ],
-    ids=["missing", "not-json", "empty", "list", "no-cells", "other"],
+    ids=["missing", "not-json", "empty", "list", "nested", "no-cells", "other"],
 )
 def test_what_is_no_scores_is_told(tmp_path, capsys, content, sentence):
     if content is not None:

@@ -56,6 +56,7 @@ def test_a_file_name_that_is_not_utf8_is_told_and_the_rest_is_found():
         pytest.param("wav.scp", "a a.wav\na b.wav\n", "line 2: a is there", id="twice"),
         pytest.param("wav.scp", "a\n", "a has nothing", id="no path"),
         pytest.param("wav.scp", "a/b c.wav\n", "a/b holds a slash", id="slash"),
+        pytest.param("wav.scp", "a b\0.wav\n", "the character U+0000", id="NUL"),
         pytest.param("segments", "s a x y\n", "'a x y' is not", id="no times"),
         pytest.param("wav.scp", None, "has no wav.scp", id="no list"),
     ],

@@ -40,7 +40,7 @@ def test_results_of_other_settings_are_not_taken(tmp_path, change):
 
 
 @pytest.mark.parametrize(
-    "content", [None, "", "{", "[]", "{}", '{"words": [{"a": 1}]}']
+    "content", [None, "", "{", "[]", "{}", "[" * 10**5, '{"words": [{"a": 1}]}']
 )
 def test_what_is_no_result_is_not_taken(tmp_path, content):
     if content is not None:

@@ -68,6 +68,7 @@ def logged(audio=1, computing=1, peak="null"):
         "{",
         "{}",
         "[]",
+        pytest.param("[" * 10**5, id="nested"),
         "\xff",
         logged(audio=0),
         logged(audio="NaN"),

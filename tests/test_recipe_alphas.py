@@ -1,5 +1,7 @@
 """Alpha is kept for every epoch, from what ESPnet saves."""
 
+import pickle
+
 import pytest
 import torch
 
@@ -17,6 +19,18 @@ def test_every_layer_is_kept_by_epoch_and_the_later_of_two_trainings_counts(tmp_
         save(tmp_path, epoch, *values)
         alphas.record(tmp_path, epoch)
     assert alphas.read(tmp_path) == {1: [0.5, -0.25], 2: [1.0, 2.0]}
+
+
+class Dangerous:
+    def __reduce__(self):
+        return (print, ("was run",))
+
+
+def test_code_in_a_checkpoint_is_not_run(tmp_path, capsys):
+    torch.save({"x.attention.alpha": Dangerous()}, tmp_path / "1epoch.pth")
+    with pytest.raises(pickle.UnpicklingError):
+        alphas.record(tmp_path, 1)
+    assert "was run" not in capsys.readouterr().out
 
 
 def test_a_model_without_attention_leaves_no_file(tmp_path):

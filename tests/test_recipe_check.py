@@ -1,5 +1,6 @@
 """--check: all that is wrong with a corpus is told, and where the recipe would stop."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from test_recipe_faults import (
 )
 
 from espnet_srupp.recipe import asr, check
+from espnet_srupp.recipe.errors import RecipeError
 
 
 @pytest.fixture
@@ -148,6 +150,7 @@ def test_a_long_list_is_cut_on_the_screen_only(corpus, capsys):
         pytest.param({"model_conf.ctc_weight": "0"}, 0, id="no CTC"),
         pytest.param({"frontend": "s3prl"}, 0, id="unknown frontend"),
         pytest.param({"encoder": "rnn"}, 0, id="own subsampling"),
+        pytest.param({"encoder_conf.input_layer": ["conv2d"]}, 0, id="no layer"),
     ],
 )
 def test_ctc_needs_a_frame_for_each_token_and_one_between_equal_ones(
@@ -163,6 +166,13 @@ def test_ctc_needs_a_frame_for_each_token_and_one_between_equal_ones(
         assert "has 5 frames for the encoder, and CTC needs 6" in str(
             short(shortest - 1)["u"]
         )
+
+
+@pytest.mark.parametrize("hop", [0, -5, math.inf, "x"])
+def test_a_hop_that_makes_no_frames_is_named(hop):
+    settings = {"encoder": "srupp", "frontend_conf.hop_length": hop}
+    with pytest.raises(RecipeError, match=f"frontend_conf.hop_length is '?{hop}"):
+        check.frames(16000, settings)
 
 
 @pytest.mark.parametrize("text", ["A", "AB", "AA", "HELLO", "AAAA"])

@@ -1,5 +1,8 @@
 """YAML files are read flat, and a mistake in one is named with its line."""
 
+import math
+from pathlib import Path
+
 import pytest
 
 from espnet_srupp.recipe import config
@@ -46,9 +49,11 @@ def test_argument_that_is_not_yaml_is_named():
         config.read("", "--a_conf '{a: &x {b: *x}}'")
     with pytest.raises(RecipeError, match="--a_conf b=\\[ is not YAML"):
         config.read("", "--a_conf b=[")
+    with pytest.raises(RecipeError, match="--a_conf .* is not YAML"):
+        config.read("", "--a_conf 'b=!!python/object/apply:os.getcwd []'")
 
 
-@pytest.mark.parametrize("value", ["ten", None, [3], "1.5.2"])
+@pytest.mark.parametrize("value", ["ten", None, [3], "1.5.2", math.inf])
 def test_what_is_no_number_is_named(value):
     with pytest.raises(RecipeError, match="max_epoch is .*: give a number"):
         config.number({"max_epoch": value}, "max_epoch", 40, int)
@@ -72,13 +77,27 @@ def test_no_file_is_nothing():
         pytest.param(b"a: !!bool x\n", "not YAML", id="no truth"),
         pytest.param(b"[" * 5000, "not YAML", id="nested"),
         pytest.param(b"a: &x {b: *x}\n", "not YAML", id="in itself"),
+        pytest.param(
+            b"a: &a {x: 1}\n"
+            + b"".join(
+                b"%c: &%c {p: *%c, q: *%c}\n" % (i + 1, i + 1, i, i)
+                for i in range(ord("a"), ord("z"))
+            ),
+            "its aliases make more than 1000000 values",
+            id="aliases",
+        ),
+        pytest.param(
+            b"a: !!python/object/apply:os.mkdir [ran]\n", "not YAML", id="code"
+        ),
     ],
 )
-def test_mistake_is_named(tmp_path, content, said):
+def test_mistake_is_named(tmp_path, monkeypatch, content, said):
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "train.yaml"
     path.write_bytes(content)
     with pytest.raises(RecipeError, match=f"train.yaml.*{said}"):
         config.read(str(path))
+    assert not Path("ran").exists()
 
 
 def test_arguments_are_read_as_espnet_reads_them():

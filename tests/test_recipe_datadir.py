@@ -119,10 +119,10 @@ def test_a_missing_directory_is_named(tmp_path):
         datadir.read(tmp_path / "set")
 
 
-@pytest.mark.parametrize("name", ["a b", "a\u3000b", "", "a/b"])
+@pytest.mark.parametrize("name", ["a b", "a\u3000b", "", "a/b", "é" * 101])
 def test_an_id_that_the_files_cannot_hold_is_refused(tmp_path, name):
     data = DataDir({name: "x.wav"}, {name: "X"}, {name: "s"})
-    with pytest.raises(RecipeError, match=f"the id '{name}'"):
+    with pytest.raises(RecipeError, match=f"the id '{name[:20]}"):
         datadir.write(data, tmp_path / "set")
     assert os.listdir(tmp_path) == []
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from espnet_srupp.recipe import locks, stage, training
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.stage import Step
 
 # a run.sh of another process, which makes or reads `data` until there is `end`
@@ -153,6 +154,14 @@ def refuse_locks(monkeypatch, number):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(locks.fcntl, "lockf", lockf)
+
+
+def test_a_link_to_itself_is_named(tmp_path):
+    (tmp_path / "dump").symlink_to("dump")
+    marker = tmp_path / "dump" / ".train.made"
+    with pytest.raises((RecipeError, OSError), match="link to itself|symbolic links"):
+        with locks.held(marker, [], [], print, alone=True):
+            marker.touch()
 
 
 def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):

@@ -53,6 +53,15 @@ def test_an_active_virtual_environment_wins(root, tmp_path):
     assert chosen(root, active, VIRTUAL_ENV="active") == active
 
 
+def test_a_folder_with_a_colon_is_refused(root):
+    (root / "a:b").mkdir()
+    (root / "recipes").rename(root / "a:b" / "recipes")
+    words = ["bash", "-euc", ". a:b/recipes/path.sh; echo on"]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "a:b, which holds a colon: rename the folder" in done.stderr
+
+
 def test_this_python_is_seen_to_have_espnet(root):
     pytest.importorskip("espnet2")
     assert os.access(Path(sys.executable).with_name("python3"), os.X_OK)

@@ -31,6 +31,11 @@ def test_samples_without_a_header_are_refused(tmp_path):
         sound.load(str(tmp_path / "a.RAW"), "a")
 
 
+def test_a_name_that_is_too_long_is_told(tmp_path):
+    with pytest.raises(DataError, match="is missing or out of reach"):
+        sound.load(str(tmp_path / ("x" * 300)), "a")
+
+
 def test_samples_out_of_range_are_clipped(tmp_path):
     sound.save(tmp_path / "x.wav", np.array([-2.0, -1.0, 0.0, 1.0, 2.0]), FS)
     samples, _ = soundfile.read(tmp_path / "x.wav", dtype="int16")

@@ -152,10 +152,11 @@ def test_missing_input_is_named_with_the_remedy(work):
         work.run()
 
 
-def test_damaged_record_means_to_work_again(work, tmp_path):
+@pytest.mark.parametrize("damage", ["cut", "[1]", "[" * 10**5])
+def test_damaged_record_means_to_work_again(work, tmp_path, damage):
     work.run()
     (record,) = tmp_path.glob(".out.made")
-    record.write_text(record.read_text()[:10])
+    record.write_text(record.read_text()[:10] if damage == "cut" else damage)
     assert work.run()
 
 

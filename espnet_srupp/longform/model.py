@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import pickle
 import tarfile
 import tempfile
 import textwrap
@@ -191,22 +190,40 @@ def load(found: Files, device: str, dtype: torch.dtype = torch.float32) -> Recog
     model = build(config, found)
     if model.ctc is None:
         raise RecipeError(f"{found.config}: the model has no CTC: choose another one")
+    rate = model.frontend.logmel.mel_options["sr"]
+    if rate <= 0 or model.frontend.stft.hop_length <= 0:
+        raise RecipeError(
+            f"{found.config}: fs and hop_length are not both above 0: correct it"
+        )
+    fill(model, found)
+    model.to(device).eval()
+    marks = (model.sos, model.eos)
+    token_type = config.get("token_type", KNOWN["token_type"][0])
+    spelling = Spelling(token_type, model.token_list, marks)
+    input_layer = (config.get("encoder_conf") or {}).get("input_layer", "conv2d")
+    return Recogniser(model, rate, input_layer, spelling, dtype)
+
+
+def fill(model: nn.Module, found: Files) -> None:
+    """Loads the checkpoint's parameters into the model."""
     try:
         # a checkpoint of strangers may hold code: only numbers are read
         state = torch.load(found.checkpoint, map_location="cpu", weights_only=True)
         model.load_state_dict(state)
-    except (RuntimeError, EOFError, TypeError, pickle.UnpicklingError) as error:
-        reason = textwrap.shorten(str(error), 200)
+    except OSError:
+        raise
+    except Exception as error:  # there is no end to what a damaged pickle raises
+        reason = textwrap.shorten(str(error) or type(error).__name__, 200)
         raise RecipeError(
             f"{found.checkpoint} is not a checkpoint of {found.config} ({reason}): "
             "give the right one with --checkpoint"
         ) from error
-    model.to(device).eval()
-    marks = (model.sos, model.eos)
-    spelling = Spelling(config["token_type"], model.token_list, marks)
-    input_layer = config.get("encoder_conf", {}).get("input_layer", "conv2d")
-    rate = model.frontend.logmel.mel_options["sr"]
-    return Recogniser(model, rate, input_layer, spelling, dtype)
+    for name, numbers in model.state_dict().items():
+        if not numbers.isfinite().all():
+            raise RecipeError(
+                f"{found.checkpoint} is damaged, or its training went wrong: {name} "
+                "holds numbers that are not finite; give another one with --checkpoint"
+            )
 
 
 def check(config: dict, path: Path) -> None:
@@ -217,23 +234,32 @@ def check(config: dict, path: Path) -> None:
                 f"{path}: the model has {key}: {value}, which is not known how to run "
                 f"on hours of audio: only {', '.join(map(str, known))} can be"
             )
-    if not (config.get("frontend_conf") or {}).get("apply_stft", True):
+    conf = config.get("frontend_conf")
+    if isinstance(conf, dict) and not conf.get("apply_stft", True):
         raise RecipeError(f"{path}: the frontend has no STFT: choose another model")
 
 
 def build(config: dict, found: Files) -> nn.Module:
     given: dict[str, Any] = config | {"init": None}
     if config.get("normalize") == "global_mvn":
-        conf = config["normalize_conf"]
-        stats = located(conf["stats_file"], found)
-        given["normalize_conf"] = conf | {"stats_file": stats}
+        conf = config.get("normalize_conf")
+        name = conf.get("stats_file") if isinstance(conf, dict) else None
+        if not isinstance(name, str):
+            raise RecipeError(
+                f"{found.config} names no file as normalize_conf's stats_file: give it "
+                "there"
+            )
+        given["normalize_conf"] = conf | {"stats_file": located(name, found)}
     if isinstance(config.get("token_list"), str):
         given["token_list"] = located(config["token_list"], found)
     try:
         return ASRTask.build_model(argparse.Namespace(**given))
-    except (TypeError, ValueError, KeyError, AttributeError, AssertionError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # as there is to what modules raise for their options
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise RecipeError(
-            f"{found.config} is not of a model that this ESPnet can build ({error}): "
+            f"{found.config} is not of a model that this ESPnet can build ({reason}): "
             "use the version that trained it"
         ) from error
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from espnet_srupp.recipe.datadir import read_segments
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.letters import CONTROL
 from espnet_srupp.recipe.table import read_table
 
 
@@ -61,6 +62,11 @@ def find(inputs: Iterable[str], problems: list[str]) -> list[Source]:
                 problems.append(
                     f"{source.path} and {found[source.name].path} have the same name "
                     f"{source.name}: left out the first, rename one of them"
+                )
+            elif spoilt := CONTROL.search(f"{source.name} {source.path}"):
+                problems.append(
+                    f"{path}: {source.name!a} or its path holds the character U+"
+                    f"{ord(spoilt[0]):04X}: rename it"
                 )
             elif "/" in source.name:
                 problems.append(

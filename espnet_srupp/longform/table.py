@@ -122,7 +122,7 @@ def read(path: Path) -> Scores:
         given["cells"] = [Cell(**cell) for cell in given["cells"]]
         given["differences"] = [Difference(**item) for item in given["differences"]]
         return Scores(**given)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise RecipeError(
             f"{path} is not what longform score writes to scores.json: make it again"
         ) from error

@@ -67,7 +67,7 @@ def check(directory: Path, name: str) -> None:
         ours = json.loads(text.read_text("utf-8")).keys() >= {"words", "settings"}
     except FileNotFoundError:
         ours = not titles.exists()
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         ours = False
     if not ours:
         raise RecipeError(
@@ -109,8 +109,10 @@ def read(directory: Path, name: str, settings: dict) -> Transcript | None:
         words = [Word(**word) for word in given.pop("words")]
         usage = Usage(**given.pop("usage"))
         found = Transcript(words=words, usage=usage, **given)
-    except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
+    except (FileNotFoundError, ValueError, TypeError, LookupError, AttributeError):
         # nothing, or a file of something else: it is made again
+        return None
+    except RecursionError:
         return None
     whole = (directory / f"{name}.srt").exists()
     same = (found.name, found.settings) == (name, settings)

@@ -19,6 +19,8 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
 
 NAME = "longform.jsonl"
+# what reading a damaged line raises
+DAMAGES = (ValueError, TypeError, LookupError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def read(path: Path) -> dict[str, Usage]:
             if not (0 < used.audio_seconds < inf and 0 <= used.computing_seconds < inf):
                 raise ValueError(used)
             found[given["utterance"]] = used
-        except (ValueError, TypeError, KeyError, OverflowError) as error:
+        except DAMAGES as error:
             raise RecipeError(
                 f"{path} line {number} does not tell utterance, audio_seconds, "
                 "computing_seconds and peak_bytes: correct or remove the file"

@@ -197,7 +197,10 @@ def frames(samples: int, settings: Mapping[str, object]) -> float:
     if not known or not features.has_ctc(settings):
         return math.inf
     layer = features.input_layer(settings)
-    if layer == features.UNKNOWN:
+    # what is no name, the encoder refuses
+    if layer == features.UNKNOWN or not isinstance(layer, str | None):
         return math.inf
     hop = config.number(settings, "frontend_conf.hop_length", HOP_LENGTH, int)
+    if hop < 1:
+        raise RecipeError(f"frontend_conf.hop_length is {hop}: give 1 or more")
     return output_length(samples // hop + 1, layer)

@@ -10,6 +10,8 @@ from espnet_srupp.recipe.errors import RecipeError
 
 # what yaml raises for a date, number or truth that is none, and for nested brackets
 CONSTRUCTORS = (ValueError, LookupError, AttributeError, TypeError, RecursionError)
+# values of a file; a vocabulary is far smaller
+LARGEST = 10**6
 
 
 def read(path: str, overrides: str = "") -> dict[str, object]:
@@ -60,7 +62,7 @@ def number(
     value = settings.get(name, default)
     try:
         return kind(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise RecipeError(
             f"{name} is {value!r}: give a number in the YAML or by --*_args"
         ) from error
@@ -70,7 +72,7 @@ def nested(name: str, value: str) -> dict[str, object]:
     """`encoder_conf` and "a.b=1", or "{a: {b: 1}}", as {"encoder_conf.a.b": 1}."""
     key, one, rest = value.partition("=")
     try:
-        tree = yaml.safe_load(rest if one else value)
+        tree = plain(rest if one else value)
         return flat({f"{name}.{key}" if one else name: tree})
     except (yaml.YAMLError, *CONSTRUCTORS) as error:
         raise RecipeError(f"--{name} {value} is not YAML: correct it") from error
@@ -78,8 +80,7 @@ def nested(name: str, value: str) -> dict[str, object]:
 
 def load(path: str) -> dict:
     try:
-        result = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        flat({"": result})  # a mapping in itself has no end
+        result = plain(Path(path).read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path} is not UTF-8: convert it with iconv") from error
     except (yaml.YAMLError, *CONSTRUCTORS) as error:
@@ -92,6 +93,31 @@ def load(path: str) -> dict:
     if not isinstance(result, dict):
         raise RecipeError(f"{path} is not a list of 'key: value' lines: correct it")
     return result
+
+
+def plain(text: str) -> object:
+    """Reads YAML whose aliases do not make it endless, or as large as memory.
+
+    Raises:
+        yaml.YAMLError: it is not YAML, or holds more than LARGEST values.
+        RecursionError: it holds itself, or is nested deeply.
+    """
+    sizes: dict[int, int] = {}
+
+    def size(tree: object) -> int:
+        if not isinstance(tree, dict | list | tuple):
+            return 1
+        # what several aliases name is counted once, and added for each
+        if id(tree) not in sizes:
+            values = tree.values() if isinstance(tree, dict) else tree
+            sizes[id(tree)] = 1 + sum(map(size, values))
+        return sizes[id(tree)]
+
+    tree = yaml.safe_load(text)
+    if size(tree) > LARGEST:
+        problem = f"its aliases make more than {LARGEST} values of it"
+        raise yaml.MarkedYAMLError(problem=problem)
+    return tree
 
 
 def flat(tree: Mapping, prefix: str = "") -> dict[str, object]:

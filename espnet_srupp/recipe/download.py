@@ -188,8 +188,9 @@ def extract(
 class Places:
     """Where members of an archive lie, told by their names alone.
 
-    tarfile's filter asks the file system, which it answers wrongly for a path that links
-    make too long for it (CVE-2025-4517). So nothing may lie behind a link.
+    tarfile's filter asks the file system, whose answer is wrong where links make a path
+    too long for it (CVE-2025-4517, before Python 3.12.11). So nothing may lie behind a
+    link.
     """
 
     def __init__(self) -> None:

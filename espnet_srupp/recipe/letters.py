@@ -11,6 +11,9 @@ BLANKS = re.compile("[\t \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd]")
 
 
+LONGEST_ID = 200  # bytes; a file's name may have 255, with what is put around the id
+
+
 def single_blanks(text: dict[str, str]) -> dict[str, str]:
     """Transcripts with one space between words, whatever was there.
 
@@ -38,6 +41,12 @@ def check_letters(
                         *(faults, key, "id"),
                         f"{path}: the id '{word}' is empty or holds a blank or a "
                         "slash: rename it",
+                    )
+                if len(word.encode()) > LONGEST_ID:
+                    note(
+                        *(faults, key, "id"),
+                        f"{path}: the id '{word[:20]}...' has more than {LONGEST_ID} "
+                        "bytes, too many for a file's name: shorten it",
                     )
             if found := CONTROL.search(f"{key} {value}"):
                 note(

@@ -12,6 +12,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
+from espnet_srupp.recipe.errors import RecipeError
+
 # what a file system says that has no locks, such as some for clusters
 LOCKLESS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 # and what it says where one may only read
@@ -60,7 +62,10 @@ def lock_file(marker: Path, roots: Sequence[Path]) -> Path:
     It is in the innermost of `roots` that the outputs lie in, else in the current
     folder: not beside the outputs, whose folder may be replaced as a whole.
     """
-    path = marker.resolve()
+    try:
+        path = marker.resolve()
+    except RuntimeError as error:  # up to Python 3.12
+        raise RecipeError(f"{marker} is behind a link to itself: remove it") from error
     above = [root.resolve() for root in roots if root.resolve() in path.parents]
     root = max(above, key=lambda root: len(root.parts), default=Path.cwd())
     name = os.fsencode(os.path.relpath(path, root))

@@ -12,7 +12,8 @@ class Progress:
         self.title, self.total, self.unit = title, total, unit
         self.done = self.told = 0
         self.bar = None
-        if sys.stderr.isatty():
+        # None where it was closed
+        if sys.stderr is not None and sys.stderr.isatty():
             self.bar = tqdm(total=total, desc=title, unit=unit, smoothing=0)
 
     def update(self, done: int) -> None:

@@ -1,6 +1,7 @@
 """Audio files: read whole and checked, written as 16 bits."""
 
 import io
+import os
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from espnet_srupp.recipe.truncation import truncated
 # what libsndfile tells of a FLAC file that was written to a pipe
 UNKNOWN_FRAMES = 1 << 62
 BLOCK = 1 << 20
+LOUDEST = 1e6  # full scale is 1; some write 16 bits as numbers up to 32768
 AGAIN = "fetch or make the file again, or leave it out"
 
 
@@ -28,7 +30,7 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
 
     Raises:
         DataError: it is missing, corrupt, truncated, of unknown length, empty or not
-            mono, or holds samples that are not numbers.
+            mono, or holds samples that are not numbers or not of audio.
     """
     name = f"{path} (utterance {key})"
     try:
@@ -42,8 +44,11 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
                 left -= len(block)
             audio, rate, form = np.concatenate(blocks), file.samplerate, file.format
     except soundfile.LibsndfileError as error:
-        if not Path(path).exists():
-            raise DataError(f"{name} is missing: {AGAIN}", "missing") from error
+        # os.path's, as that of Path raises for a name that is too long
+        if not os.path.exists(path):
+            raise DataError(
+                f"{name} is missing or out of reach: {AGAIN}", "missing"
+            ) from error
         raise DataError(
             f"{name} is corrupt ({error.error_string}): {AGAIN}", "corrupt"
         ) from error
@@ -54,9 +59,12 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
     check_mono(audio.shape[1], name)
     if not len(audio):
         raise DataError(f"{name} holds no samples: {AGAIN}", "no samples")
-    if not np.isfinite(audio).all():
+    # the least and the most are NaN where a sample is
+    if not -LOUDEST < audio.min() <= audio.max() < LOUDEST:
         raise DataError(
-            f"{name} holds samples that are not numbers: {AGAIN}", "not a number"
+            f"{name} holds samples that are not numbers, or a million times louder "
+            f"than audio can be: {AGAIN}",
+            "not a number",
         )
     return audio[:, 0], rate
 
@@ -65,7 +73,7 @@ def opened(path: str, name: str) -> soundfile.SoundFile:
     """Opens an audio file, which errors call `name`.
 
     Raises:
-        DataError: it has no header.
+        DataError: it has no header, or is a folder, a pipe or a device.
         soundfile.LibsndfileError: it is missing or of no known format.
     """
     if path.lower().endswith(".raw"):
@@ -74,6 +82,9 @@ def opened(path: str, name: str) -> soundfile.SoundFile:
             f"{name} has no header: write it as WAV or FLAC, or leave it out",
             "without a header",
         )
+    # a pipe would be waited for
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise DataError(f"{name} is no file: {AGAIN}", "no file")
     return soundfile.SoundFile(path)
 
 

@@ -106,9 +106,10 @@ def write(path: Path, record: dict) -> None:
 def read(path: Path) -> dict | None:
     """The record there, None where there is none (or a damaged one)."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError, RecursionError):
         return None
+    return found if isinstance(found, dict) else None
 
 
 def difference(old: dict, new: dict) -> str:
