@@ -69,9 +69,9 @@ install: $(VENV)/installed
 
 demo: install
 	@PATH='$(BIN)':"$$PATH" exec recipes/mini/asr1/run.sh
-	@echo 'results, training curves and attention:'
-	@find recipes/mini/asr1/exp -name RESULTS.md -o -name training_curves.png \
-	  -o -name attention.png | sort | sed 's/^/  /'
+	@echo 'results, training curves, attention and its weight alpha:'
+	@find recipes/mini/asr1/exp -name RESULTS.md -o -path '*/images/training_curves.png' \
+	  -o -path '*/images/attention.png' -o -path '*/images/alpha.png' | sort | sed 's/^/  /'
 
 # in the order of the alphabet: by numbers of tests the longest files would come last
 test: install

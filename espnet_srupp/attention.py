@@ -81,7 +81,7 @@ class SRUppAttention(nn.Module):
         if attention:
             self.key = nn.Linear(attention_size, attention_size, bias=False)
             self.value = nn.Linear(attention_size, attention_size, bias=False)
-            # one dimension: ESPnet's `init: chainer` refuses parameters of none
+            # one dimension: ESPnet 202511's `init: chainer` refuses parameters of none
             self.alpha = nn.Parameter(torch.zeros(1))
             self.alpha._no_weight_decay = True
         self.norm = nn.LayerNorm(attention_size)

@@ -183,7 +183,7 @@ class SRUppEncoder(AbsEncoder):
         return self._output_size
 
     def espnet_initialization_fn(self) -> None:
-        """Restores the norms, which ESPnet's `init: chainer` draws at random."""
+        """Restores the norms, which ESPnet 202511's `init: chainer` draws at random."""
         for module in (self.input_norm, self.after_norm, *self.embed.modules()):
             if isinstance(module, nn.LayerNorm):
                 module.reset_parameters()
@@ -248,11 +248,10 @@ class SRUppEncoder(AbsEncoder):
         """As wide as the longest utterance, zeros at padded frames; are there any?"""
         width = longest = xs_pad.shape[1]
         padded = True
-        if not torch.compiler.is_compiling():
-            # traced code cannot read lengths: there the batch keeps its padded width
+        # traced code cannot read lengths: there the batch keeps its padded width
+        if not (torch.compiler.is_compiling() or torch.jit.is_tracing()):
             shortest, longest = bounds(ilens)
-            traced = torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack() > 0
-            padded = traced or shortest < longest
+            padded = torch._C._len_torch_dispatch_stack() > 0 or shortest < longest
         if longest > width:
             raise ValueError(
                 f"ilens names {longest} frames, but xs_pad has {width}: pad it to the "

@@ -142,7 +142,10 @@ def compiled() -> Callable[[SRUppLayer, Tensor, Tensor | None], Tensor]:
     """`call` as torch.compile makes it: once for all layers alike, whatever T and B.
 
     With DDP too: its own compiler cuts graphs where gradients are to be sent, which
-    fails where T and B are not fixed, and which layers one by one do not need.
+    fails where T and B are not fixed, and which layers one by one do not need. A layer
+    with other hooks than the one before is compiled for itself.
     """
-    whole = torch._dynamo.config.patch(optimize_ddp=False)
+    whole = torch._dynamo.config.patch(
+        optimize_ddp=False, skip_nnmodule_hook_guards=False
+    )
     return whole(torch.compile(call, dynamic=True))

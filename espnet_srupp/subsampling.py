@@ -104,6 +104,7 @@ class Conv2dSubsampling(nn.Module):
                 "choose another input_layer"
             )
         self.input_layer = input_layer
+        self.output_size = output_size
         self.width = width
         channels = 1
         layers = []
@@ -159,7 +160,7 @@ class Conv2dSubsampling(nn.Module):
         (kernel, stride), *_ = CONVOLUTIONS[self.input_layer]
         frames = self.stride() // stride  # of the first for one of T'
         width = (features - kernel) // stride + 1
-        row = B * self.linear.out_features * frames * width
+        row = B * self.output_size * frames * width
         tile = TILE_CPU if xs_pad.is_cpu else TILE
         return max(1, tile // (row * computed_in(xs_pad).itemsize))
 

@@ -170,14 +170,17 @@ def test_masks_stand_for_lengths():
     torch.testing.assert_close(found, encoder(xs_pad, ilens))
 
 
-def test_traced_on_full_utterances_it_serves_shorter_ones():
-    encoder, _ = build()
+@pytest.mark.parametrize("options", [{}, {"layer_pooling": [1, 2, 2]}])
+def test_traced_it_serves_other_lengths(options):
+    encoder, _ = build(**options)
     encoder.eval().requires_grad_(False)
     xs_pad, full = torch.randn(3, 60, 20), torch.tensor([60, 60, 60])
     traced = torch.jit.trace(
         lambda *given: encoder(*given)[0], (xs_pad, full), check_trace=False
     )
-    for ilens in (full, torch.tensor([60, 40, 20])):
+    for T, ilens in ((60, full), (60, [60, 40, 20]), (600, [600, 599]), (33, [33])):
+        ilens = torch.as_tensor(ilens)
+        xs_pad = torch.randn(len(ilens), T, 20)
         torch.testing.assert_close(traced(xs_pad, ilens), encoder(xs_pad, ilens)[0])
 
 

@@ -1,6 +1,7 @@
 """Training the encoder: gradients, types, seeds and what ESPnet does to weights."""
 
 from functools import partial
+from unittest import mock
 
 import pytest
 import torch
@@ -232,6 +233,20 @@ def test_machine_code_of_layers_does_as_they_do():
     plain.load_state_dict(encoder.state_dict())
     compiled.cache_clear()
     assert_same_step(encoder, plain, 60)
+
+
+def test_compiled_layers_call_their_hooks():
+    encoder, _ = build(compile_layers=True, dropout_rate=0.0, num_blocks=2)
+    xs_pad, ilens = torch.randn(2, 60, 20), torch.tensor([60, 47])
+    compiled.cache_clear()
+    calls = []
+    with mock.patch("torch.compile", partial(torch.compile, backend="eager")):
+        encoder(xs_pad, ilens)
+        for layer, name in zip(encoder.encoders, "ab", strict=True):
+            layer.register_forward_hook(lambda *_, name=name: calls.append(name))
+            encoder(xs_pad, ilens)
+    compiled.cache_clear()
+    assert calls == ["a", "a", "b"]
 
 
 def training_step(gradient_checkpointing):

@@ -50,6 +50,12 @@ def test_intervals_are_shaded_and_in_the_picture():
     assert top >= 1.2 * 95
 
 
+def test_the_marker_of_the_largest_rate_is_whole():
+    high = [replace(c, rate=96.0, low=95.9, high=96.1) for c in CELLS]
+    (axes,) = plot.rate_by_length(high).axes
+    assert axes.get_ylim()[1] > 1.04 * 96.1
+
+
 def test_a_bin_without_interval_is_drawn(tmp_path):
     alone = [replace(c, low=None, high=None) if c.bin == "10+" else c for c in CELLS]
     (axes,) = plot.rate_by_length(alone).axes

@@ -103,6 +103,16 @@ def test_panels_share_axes_and_colours():
     assert figure.get_suptitle() == "u1: HELLO"
 
 
+@pytest.mark.parametrize("letters", ["WORD " * 300, "字" * 900])
+def test_a_long_transcript_leaves_the_panels_their_place(letters, tmp_path):
+    sizes = []
+    for caption in ("u1: A", f"u1: {letters}"):
+        figure = plot_attention.draw(MAPS, 1.2, caption)
+        plot_attention.save(figure, tmp_path / "a.png")
+        sizes.append(figure.axes[0].get_position().height)
+    assert sizes[1] > 0.8 * sizes[0]
+
+
 def test_dollars_are_no_formula(tmp_path):
     priced = [replace(each, title="$a_{ $") for each in MAPS]
     figure = plot_attention.draw(priced, 1.2, "u1: IT IS $ 3 AND_{ $ 4")

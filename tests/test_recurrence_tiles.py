@@ -156,6 +156,13 @@ def test_tiles_are_for_enough_frames_without_gradients(monkeypatch):
             assert not tiles.serves(x)
 
 
+def test_a_vectorised_encoder_has_no_tiles(layer):
+    """Its tensors hold several, of which only an operator is given each one."""
+    x = torch.randn(2, 40, 3, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.vmap(layer)(x), torch.stack([*map(layer, x)]))
+
+
 def test_a_replaced_projection_is_run_itself(layer):
     """Quantisation and adapters put another module where the linear layer was."""
     x = torch.randn(100, 1, 64)

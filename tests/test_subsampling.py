@@ -204,6 +204,23 @@ def test_frames_of_an_utterance_read_its_own_frames_alone(input_layer, separable
         assert (read[:, n:] == 0).all()
 
 
+def test_a_wrapped_linear_layer_is_run():
+    """As LoRA's, which need not tell the sizes of the layer within."""
+
+    class Wrapped(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x):
+            return 2 * self.inner(x)
+
+    module, xs_pad = Conv2dSubsampling(20, 2), torch.randn(1, 60, 20)
+    expected = 2 * module(xs_pad)
+    module.linear = Wrapped(module.linear)
+    torch.testing.assert_close(module(xs_pad), expected)
+
+
 @ALL
 @BOTH
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 7])

@@ -84,7 +84,8 @@ def rate_by_length(cells: list[Cell]) -> Figure:
         axes.vlines(places, low, high, alpha=0.5, linewidth=1, **look)
     label_bins(axes, cells)
     style(axes)
-    axes.set_ylim(bottom=0)
+    # with room for the marker and interval of the largest
+    axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
     axes.set_ylabel(NAMES[cells[0].unit])
     axes.legend(frameon=False)
     return figure
@@ -131,7 +132,7 @@ def label_bins(axes: Axes, cells: list[Cell]) -> None:
         name = plain(cell.bin.replace("-", "–"))
         labels.append(f"{name}\n{mean}\nn={cell.utterances}")
     axes.set_xticks(range(len(labels)), labels, fontsize=8)
-    axes.set_xlabel("utterances by length: mean and number")
+    axes.set_xlabel("utterances by length in seconds: their range, mean and number")
 
 
 def style(axes: Axes) -> None:

@@ -23,7 +23,7 @@ from espnet_srupp.longform.plot import save
 from espnet_srupp.longform.sources import Source
 from espnet_srupp.recipe import files, fonts
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.pictures import plain
+from espnet_srupp.recipe.pictures import heading, plain
 from espnet_srupp.recipe.table import read_table
 
 # the weights of all pairs of frames are a matter of short audio
@@ -185,7 +185,7 @@ def draw(maps: list[Map], seconds: float, caption: str) -> Figure:
     # frames are of some width, so they do not end with the audio
     panels[0].set(xlim=(0, seconds), ylim=(0, seconds), ylabel="attending (s)")
     figure.colorbar(image, ax=panels, label="attention weight", shrink=0.9)
-    figure.suptitle(plain(caption), fontsize=11, wrap=True)
+    figure.suptitle(heading(caption), fontsize=11, wrap=True)
     return figure
 
 

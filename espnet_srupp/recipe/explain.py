@@ -14,11 +14,11 @@ EXCEPTION = re.compile(
 REMEDIES = (
     (
         r"unexpected keyword argument '(\w+)'",
-        "there is no {0!r} there: correct the YAML",
+        "there is no {0!r} there: correct the YAML, or the option that gave it",
     ),
     (
         r"unrecognized arguments: (\S+)",
-        "ESPnet has no option {0}: correct the YAML or --asr_args",
+        "ESPnet has no option {0}: correct the YAML, --asr_args or --inference_args",
     ),
     (
         r"No CUDA GPUs|not compiled with CUDA|no NVIDIA driver|CUDA driver|"

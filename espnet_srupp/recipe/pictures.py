@@ -15,6 +15,7 @@ from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.process import Job
 from espnet_srupp.recipe.table import read_table
 
+LONGEST = 120  # letters of a title
 # title, then legend, phase and ESPnet's name of each curve
 BOTH = ("train", "valid")
 PANELS = (
@@ -22,8 +23,12 @@ PANELS = (
     ("CTC loss", [(phase, phase, "loss_ctc") for phase in BOTH]),
     ("accuracy of the attention decoder", [(phase, phase, "acc") for phase in BOTH]),
     (
-        "character error rate (valid, greedy)",
-        [("CTC", "valid", "cer_ctc"), ("attention", "valid", "cer")],
+        "character error rate (valid)",
+        # ESPnet gives the decoder the true tokens before each
+        [
+            ("CTC, greedy", "valid", "cer_ctc"),
+            ("attention, after true tokens", "valid", "cer"),
+        ],
     ),
 )
 
@@ -162,9 +167,9 @@ def attention(probe: Path, target: Path, utterance: str, transcript: str) -> Pat
     image(rows[0], features.T, seconds, "log-mel features", "mel band", "viridis")
     for axes, (name, weights) in zip(rows[1:], maps, strict=True):
         if name == "encoder":
-            title, label = "encoder, last attention", "query (s)"
+            title, label = "encoder, last attention (dark: more)", "query (s)"
         else:
-            title, label = "decoder, last source attention", "token"
+            title, label = "decoder, last source attention (dark: more)", "token"
         image(axes, weights, seconds, title, label, "magma_r")
         if name == "encoder":
             axes.set_yticks(*frames(seconds, len(weights)))
@@ -172,7 +177,7 @@ def attention(probe: Path, target: Path, utterance: str, transcript: str) -> Pat
             axes.set_yticks(range(len(tokens)), tokens, fontsize=7)
             axes.invert_yaxis()
     rows[-1].set_xlabel("time (s)")
-    figure.suptitle(plain(f"{utterance}: {transcript}"))
+    figure.suptitle(heading(f"{utterance}: {transcript}"), wrap=True)
     return save(figure, target)
 
 
@@ -194,6 +199,11 @@ def frames(seconds: float, count: int) -> tuple[list[float], list[str]]:
     marks = MaxNLocator(5).tick_values(0, seconds)
     marks = [mark for mark in marks if 0 <= mark <= seconds]
     return [m / seconds * count - 0.5 for m in marks], [f"{m:g}" for m in marks]
+
+
+def heading(text: str) -> str:
+    """A text's beginning: the picture would become small beside a long one."""
+    return plain(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
 
 
 def plain(text: str) -> str:

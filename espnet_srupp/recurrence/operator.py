@@ -62,7 +62,8 @@ def recurrence(
     Raises:
         ValueError: a shape, length, type, layout, device or backend does not fit.
         NotImplementedError: forward-mode AD, which only "reference" serves.
-        RuntimeError: a second derivative, which only "reference" serves.
+        RuntimeError: a second derivative, or one by torch.func.grad and its kin, which
+            only "reference" serves.
         ImportError: the tensors are on a GPU, and CuPy is missing.
         OSError: CuPy has no folder for compiled kernels.
     """

@@ -27,7 +27,8 @@ DTYPES = (torch.bfloat16, torch.float32, torch.float64)
 def serves(x: Tensor, parameters: Iterable[Tensor] = ()) -> bool:
     """Whether `project` is for frames (T, B, D), being enough of them.
 
-    Not with a tangent of forward-mode AD, of x or of the layer's `parameters`.
+    Not with a tangent of forward-mode AD, of x or of the layer's `parameters`, and not
+    within torch.func's transforms.
     """
     T, B, _ = x.shape
     if torch.is_grad_enabled() or not x.is_cpu:
@@ -37,12 +38,17 @@ def serves(x: Tensor, parameters: Iterable[Tensor] = ()) -> bool:
     # and who looks at operators would not see those of other threads
     traced = traced or torch._C._len_torch_dispatch_stack() > 0
     # and who asks for tangents is to hear of it there
-    tangents = (unpack_dual(t).tangent for t in (x, *parameters))
-    if traced or type(x) is not Tensor or any(t is not None for t in tangents):
+    if traced or type(x) is not Tensor or any(map(watched, (x, *parameters))):
         return False
     mixed = torch.is_autocast_enabled("cpu")
     dtype = torch.get_autocast_dtype("cpu") if mixed else x.dtype
     return dtype in DTYPES and T * B > (ROWS if dtype == torch.bfloat16 else FEW)
+
+
+def watched(tensor: Tensor) -> bool:
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return True
+    return unpack_dual(tensor).tangent is not None
 
 
 def project(
