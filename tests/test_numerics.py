@@ -1,6 +1,7 @@
 """No NaN and no Inf from any finite input, in any type; drawn by hypothesis."""
 
 import functools
+from unittest import mock
 
 import pytest
 import torch
@@ -9,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_srupp.encoder import SRUppEncoder
-from espnet_srupp.recurrence import recurrence
-from espnet_srupp.subsampling import shortest_input
+from espnet_srupp.recurrence import recurrence, tiles
+from espnet_srupp.subsampling import CONVOLUTIONS, shortest_input
 
 FEATURES = 20
 HOP = 32
@@ -62,45 +63,36 @@ def speech(draw, input_layer):
     return features, lengths
 
 
-@functools.cache
-def encoder(input_layer, heads, bidirectional, query_norm):
-    torch.manual_seed(0)
-    made = SRUppEncoder(
-        FEATURES,
-        output_size=8,
-        hidden_size=16,
-        attention_size=8,
-        num_blocks=3,
-        attention_heads=heads,
-        bidirectional=bidirectional,
-        embed_size=8,
-        input_layer=input_layer,
-        query_norm=query_norm,
-    )
-    return made.eval()
-
-
 @st.composite
 def cases(draw):
     """An encoder with some of its parameters at an extreme, and a batch for it."""
     input_layer = draw(st.sampled_from(["conv2d", "conv2d8", "linear", None]))
-    shape = draw(st.sampled_from([1, 2])), draw(st.booleans())
-    query_norm = draw(st.booleans())
+    convolves = input_layer in CONVOLUTIONS
+    torch.manual_seed(0)
     made = SRUppEncoder(
-        *(FEATURES, 8, 16, 8, 3, *shape, 8),
+        FEATURES,
+        hidden_size=16,
+        attention_size=8,
+        num_blocks=3,
+        embed_size=8,
         input_layer=input_layer,
-        query_norm=query_norm,
+        output_size=draw(st.sampled_from([8, None])),
+        attention_heads=draw(st.sampled_from([1, 2])),
+        bidirectional=draw(st.booleans()),
+        separable_subsampling=convolves and draw(st.booleans()),
+        attention_interval=draw(st.sampled_from([1, 2])),
+        query_norm=draw(st.booleans()),
+        stack_norm=draw(st.booleans()),
         layer_pooling=draw(st.sampled_from([[], [1, 2, 3]])),
     ).eval()
-    made.load_state_dict(encoder(input_layer, *shape, query_norm).state_dict())
     extreme = st.sampled_from([None, 0.0, 1.0, -1.0, 1e4, -1e4, 6e4, -6e4, 1e-7])
     alpha = st.sampled_from([None, 1.0, -1.0, 1e2, -1e2, 1e4, -1e4, 6e4, 1e-7])
     with torch.no_grad():
         for layer in made.encoders:
-            values = draw(alpha), draw(extreme), draw(extreme)
-            for parameter, value in zip(
-                (layer.attention.alpha, layer.v, layer.b), values, strict=True
-            ):
+            drawn = {layer.v: draw(extreme), layer.b: draw(extreme)}
+            if layer.attention.attention:
+                drawn[layer.attention.alpha] = draw(alpha)
+            for parameter, value in drawn.items():
                 if value is not None:
                     parameter.fill_(value)
     return made, *draw(speech(input_layer))
@@ -108,11 +100,12 @@ def cases(draw):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", HALF, ids=str)
-@given(case=cases())
+@given(case=cases(), rows=st.sampled_from([8, tiles.ROWS]))
 @quick
-def test_autocast_is_finite_forward(device, dtype, case):
+def test_autocast_is_finite_forward(device, dtype, case, rows):
     made, features, lengths = case
-    with torch.autocast(device, dtype), torch.no_grad():
+    tiled = mock.patch.object(tiles, "ROWS", rows)
+    with torch.autocast(device, dtype), torch.no_grad(), tiled:
         xs, olens, _ = made.to(device)(features.to(device), lengths.to(device))
     assert xs.isfinite().all()
     assert xs.shape[1] == olens.max()
@@ -120,12 +113,12 @@ def test_autocast_is_finite_forward(device, dtype, case):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", HALF, ids=str)
-@given(case=cases())
+@given(case=cases(), rows=st.sampled_from([8, tiles.ROWS]))
 @quick
-def test_half_precision_is_finite(device, dtype, case):
+def test_half_precision_is_finite(device, dtype, case, rows):
     made, features, lengths = case
     made = made.to(device, dtype)
-    with torch.no_grad():
+    with torch.no_grad(), mock.patch.object(tiles, "ROWS", rows):
         xs, _, _ = made(features.to(device, dtype), lengths.to(device))
     assert xs.dtype == dtype and xs.isfinite().all()
 
