@@ -70,10 +70,10 @@ def test_heads_are_averaged(look, monkeypatch):
         module.register_forward_hook(lambda m, *_: kept.append(m.attn.clone()))
         return made
 
-    from espnet_srupp.longform import model
+    from espnet_srupp.longform import loading
 
-    load = model.load
-    monkeypatch.setattr(model, "load", lambda *words: of(load, *words))
+    load = loading.load
+    monkeypatch.setattr(loading, "load", lambda *words: of(load, *words))
     found = look("exp/asr_conformer")
     (weights,) = kept
     assert weights.shape[:2] == (1, 2)

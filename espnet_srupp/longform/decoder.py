@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from espnet_srupp.longform import search, waveform
-from espnet_srupp.longform.model import Files, Recogniser, load
+from espnet_srupp.longform.loading import Files, load
+from espnet_srupp.longform.model import Recogniser
 from espnet_srupp.longform.sources import Source
 from espnet_srupp.longform.transcript import Transcript
 from espnet_srupp.longform.usage import PeakMemory, Usage

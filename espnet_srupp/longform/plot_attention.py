@@ -134,14 +134,14 @@ def look(word: str, source: Source, checkpoint: str | None) -> Map:
     # seconds to import: after whatever can be told without it
     import torch
 
-    from espnet_srupp.longform import model
+    from espnet_srupp.longform import loading
     from espnet_srupp.recipe import config, probe
 
     name, equals, path = word.rpartition("=")
     if Path(word).exists() or not (name and path):
         name, path = "", word
-    with model.files(Path(path), checkpoint) as files:
-        recogniser = model.load(files, "cpu")
+    with loading.files(Path(path), checkpoint) as files:
+        recogniser = loading.load(files, "cpu")
         title = name or config.load(str(files.config)).get("encoder", "rnn")
     encoder = recogniser.espnet.encoder
     found = probe.watch(encoder)

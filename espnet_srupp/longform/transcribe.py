@@ -161,12 +161,12 @@ def transcribe(
     with quiet():
         # seconds to import: after whatever can be told without it
         from espnet_srupp.longform import decoder as decoding
-        from espnet_srupp.longform import model
+        from espnet_srupp.longform import loading
 
     done: dict[Source, Transcript] = {}
     total = math.ceil(sum(lengths.values()))
     with (
-        model.files(given.model, given.checkpoint) as found,
+        loading.files(given.model, given.checkpoint) as found,
         Progress("transcribing", total, "s") as progress,
     ):
         settings = settings_of(given, found.config, found.checkpoint)

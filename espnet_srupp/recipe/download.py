@@ -142,7 +142,7 @@ def unpack(archive: Path, target: Path) -> None:
                 extract(
                     archive,
                     file,
-                    lambda member: places.take_member(member),
+                    places.take_member,
                     lambda member: file.extract(member, target, filter="data"),
                 )
                 # tarfile stops before the checksum at the end of gz, bz2 and xz
