@@ -1,6 +1,7 @@
 """Audio of any form comes as mono blocks at the model's rate, and damage is named."""
 
 import math
+import os
 
 import numpy as np
 import pytest
@@ -127,7 +128,8 @@ DAMAGES = {
     "missing": (lambda path: None, "missing"),
     "empty file": (lambda path: path.write_bytes(b""), "corrupt, or of a format"),
     "text": (lambda path: path.write_text("hello" * 99), "corrupt, or of a format"),
-    "a folder": (lambda path: path.mkdir(), "missing"),
+    "a folder": (lambda path: path.mkdir(), "is no file"),
+    "a pipe": (os.mkfifo, "is no file"),
     "no samples": (
         lambda path: soundfile.write(path, noise(0), RATE, "PCM_16", format="WAV"),
         "holds no samples",
