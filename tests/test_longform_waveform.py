@@ -187,3 +187,8 @@ def test_a_file_that_may_not_be_read_is_told_and_the_rest_measured(
     problems = []
     assert waveform.measured(sources, problems) == {sources[1]: 0.1}
     assert len(problems) == 1 and "Permission denied" in problems[0]
+
+
+def test_a_name_that_is_too_long_is_told(tmp_path):
+    with pytest.raises(RecipeError, match="is missing: correct the path"):
+        waveform.seconds(Source("a", str(tmp_path / ("x" * 300))))

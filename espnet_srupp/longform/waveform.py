@@ -1,7 +1,7 @@
 """Samples of recordings of any length: mono, at a model's rate, block by block."""
 
+import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import numpy as np
 import soundfile
@@ -100,7 +100,7 @@ def opened(source: Source) -> soundfile.SoundFile:
                 f"{source} is a command, which is not run: write what it gives to a "
                 "file, and name that"
             ) from error
-        if not Path(source.path).is_file():
+        if not os.path.exists(source.path):
             raise RecipeError(f"{source} is missing: correct the path") from error
         raise RecipeError(
             f"{source} is corrupt, or of a format that libsndfile does not read "
