@@ -15,7 +15,7 @@ from data.small_recordings import (
     write_chapters,
 )
 from processes import in_this_process
-from test_recipe_audio import flac_of
+from test_recipe_bad_audio import flac_of
 from test_recipe_mpeg import APE, STEADY, silence
 
 from espnet_srupp.recipe import datadir

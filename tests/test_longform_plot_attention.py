@@ -110,6 +110,8 @@ def test_a_long_transcript_leaves_the_panels_their_place(letters, tmp_path):
         figure = plot_attention.draw(MAPS, 1.2, caption)
         plot_attention.save(figure, tmp_path / "a.png")
         sizes.append(figure.axes[0].get_position().height)
+        box = figure._suptitle.get_window_extent()
+        assert 0 <= box.x0 and box.x1 <= figure.bbox.x1
     assert sizes[1] > 0.8 * sizes[0]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
-from test_recipe_audio import flac_of
+from test_recipe_bad_audio import flac_of
 from test_recipe_mpeg import APE, STEADY, silence
 
 from espnet_srupp.longform import waveform
@@ -135,6 +135,12 @@ DAMAGES = {
         "holds no samples",
     ),
     "not numbers": (not_numbers, "not numbers"),
+    "too loud": (
+        lambda path: soundfile.write(
+            path, noise(5000) * 1e20, RATE, "FLOAT", format="WAV"
+        ),
+        "a million times louder",
+    ),
 }
 
 

@@ -1,6 +1,6 @@
 """Audio is read whole and unchanged, and written as 16 bits.
 
-What is wrong with a file is tested where a stage names it, in test_recipe_audio.py.
+What is wrong with a file is tested where a stage names it, in test_recipe_bad_audio.py.
 """
 
 import numpy as np

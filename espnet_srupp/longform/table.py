@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO
 
 from espnet_srupp.longform.resampling import FEWEST
+from espnet_srupp.longform.usage import DAMAGES
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
 
@@ -122,7 +123,7 @@ def read(path: Path) -> Scores:
         given["cells"] = [Cell(**cell) for cell in given["cells"]]
         given["differences"] = [Difference(**item) for item in given["differences"]]
         return Scores(**given)
-    except (ValueError, TypeError, LookupError, RecursionError) as error:
+    except DAMAGES as error:
         raise RecipeError(
             f"{path} is not what longform score writes to scores.json: make it again"
         ) from error

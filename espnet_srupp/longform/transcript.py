@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from espnet_srupp.longform import usage
-from espnet_srupp.longform.usage import Usage
+from espnet_srupp.longform.usage import DAMAGES, Usage
 from espnet_srupp.longform.words import Word
 from espnet_srupp.recipe import files
 from espnet_srupp.recipe.errors import RecipeError
@@ -67,7 +67,7 @@ def check(directory: Path, name: str) -> None:
         ours = json.loads(text.read_text("utf-8")).keys() >= {"words", "settings"}
     except FileNotFoundError:
         ours = not titles.exists()
-    except (ValueError, AttributeError, RecursionError):
+    except DAMAGES:
         ours = False
     if not ours:
         raise RecipeError(
@@ -109,10 +109,8 @@ def read(directory: Path, name: str, settings: dict) -> Transcript | None:
         words = [Word(**word) for word in given.pop("words")]
         usage = Usage(**given.pop("usage"))
         found = Transcript(words=words, usage=usage, **given)
-    except (FileNotFoundError, ValueError, TypeError, LookupError, AttributeError):
+    except (FileNotFoundError, *DAMAGES):
         # nothing, or a file of something else: it is made again
-        return None
-    except RecursionError:
         return None
     whole = (directory / f"{name}.srt").exists()
     same = (found.name, found.settings) == (name, settings)

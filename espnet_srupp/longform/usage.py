@@ -19,8 +19,9 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
 
 NAME = "longform.jsonl"
-# what reading a damaged line raises
-DAMAGES = (ValueError, TypeError, LookupError, OverflowError, RecursionError)
+# what reading damaged JSON raises, here and in the modules that import this
+DAMAGES = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
+DAMAGES += (RecursionError,)
 
 
 @dataclass(frozen=True)

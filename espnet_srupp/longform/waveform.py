@@ -78,10 +78,7 @@ def mono(
                     f"{source} is truncated, it breaks off at "
                     f"{begin / file.samplerate:.1f} s: {AGAIN}"
                 )
-            if not np.isfinite(block).all():
-                raise RecipeError(
-                    f"{source} holds samples that are not numbers: {AGAIN}"
-                )
+            sound.check_samples(block, str(source))
             begin += len(block)
             yield block.mean(1)
     except soundfile.LibsndfileError as error:

@@ -1,6 +1,8 @@
 """Pictures of a training and of what the model attends to."""
 
+import textwrap
 from pathlib import Path
+from unicodedata import east_asian_width
 
 import numpy as np
 from matplotlib import colormaps
@@ -15,7 +17,7 @@ from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.process import Job
 from espnet_srupp.recipe.table import read_table
 
-LONGEST = 120  # letters of a title
+LINE = 50  # letters of a title's line, half as many where they are wide
 # title, then legend, phase and ESPnet's name of each curve
 BOTH = ("train", "valid")
 PANELS = (
@@ -202,8 +204,12 @@ def frames(seconds: float, count: int) -> tuple[list[float], list[str]]:
 
 
 def heading(text: str) -> str:
-    """A text's beginning: the picture would become small beside a long one."""
-    return plain(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
+    """Two lines of a text: the picture would become small beside a long one."""
+    # matplotlib wraps at blanks, which Chinese has not
+    wide = any(east_asian_width(letter) in "WF" for letter in text)
+    width = LINE // 2 if wide else LINE
+    text = text if len(text) <= 2 * width else f"{text[: 2 * width - 1]}…"
+    return plain(textwrap.fill(text, width))
 
 
 def plain(text: str) -> str:

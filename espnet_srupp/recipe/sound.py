@@ -59,13 +59,7 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
     check_mono(audio.shape[1], name)
     if not len(audio):
         raise DataError(f"{name} holds no samples: {AGAIN}", "no samples")
-    # the least and the most are NaN where a sample is
-    if not -LOUDEST < audio.min() <= audio.max() < LOUDEST:
-        raise DataError(
-            f"{name} holds samples that are not numbers, or a million times louder "
-            f"than audio can be: {AGAIN}",
-            "not a number",
-        )
+    check_samples(audio, name)
     return audio[:, 0], rate
 
 
@@ -86,6 +80,17 @@ def opened(path: str, name: str) -> soundfile.SoundFile:
     if os.path.exists(path) and not os.path.isfile(path):
         raise DataError(f"{name} is no file: {AGAIN}", "no file")
     return soundfile.SoundFile(path)
+
+
+def check_samples(samples: np.ndarray, name: str) -> None:
+    """Raises DataError for what would make features that are not finite."""
+    # the least and the most are NaN where a sample is
+    if not -LOUDEST < samples.min() <= samples.max() < LOUDEST:
+        raise DataError(
+            f"{name} holds samples that are not numbers, or a million times louder "
+            f"than audio can be: {AGAIN}",
+            "not a number",
+        )
 
 
 def check_mono(channels: int, name: str) -> None:
