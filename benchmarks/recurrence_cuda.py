@@ -12,7 +12,6 @@ torch reference and with sru.
 import argparse
 import importlib.util
 import itertools
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -116,12 +115,10 @@ def sweep(args: argparse.Namespace) -> Iterator[dict]:
                 function(*sets[0])
             fetched = chosen.call_args.args[2]
             chosen = cuda.choose(*chosen.call_args.args)
-            for geometry in itertools.product((1, 2, 4), (32, 16, 8, 4)):
-                geometry = cuda.Geometry(*geometry)
-                ring = math.prod(geometry) * fetched * cuda.WARP
-                # both directions, and no thread in two of them
-                whole = args.size // 2 % geometry.channels == 0
-                if ring > cuda.BLOCK_BYTES or not whole:
+            for channels, frames in itertools.product((1, 2, 4), (32, 16, 8, 4)):
+                geometry = cuda.Geometry(channels, frames, chosen.copied)
+                ring = channels * frames * fetched * cuda.WARP
+                if ring > cuda.BLOCK_BYTES or args.size // 2 % channels:
                     continue
                 with mock.patch.object(cuda, "choose", return_value=geometry):
                     ms = milliseconds(function, sets, args.repeats)

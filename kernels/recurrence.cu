@@ -1,9 +1,10 @@
-// The SRU recurrence: a thread walks VEC neighbouring channels of one row through time.
+// The SRU recurrence: a lane walks VEC neighbouring channels of one row through time.
 // README.md has the mathematics, the memory layout and the reasons.
-// No header: pip's CuPy comes without the toolkit's. No thread sees what another writes:
-// tests/host compiles this same text as C++, one thread after another.
+// No header: pip's CuPy comes without the toolkit's. A block is a warp, whose lanes fetch
+// for each other and meet at __syncwarp alone: tests/host runs this same text as C++.
 
 using int64 = long long;  // hours of audio hold more than 2^31 numbers
+constexpr int WARP = 32;
 
 #ifdef __CUDACC__  // else tests/host/shim.h has these
 __device__ inline float power_of_two(float a) {
@@ -109,6 +110,12 @@ __device__ inline pack<number, VEC> load(const number *from) {
     return unpack<number, VEC>(__ldg(reinterpret_cast<const word<number, VEC> *>(from)));
 }
 
+// the words of a lane, whose first channel is `own`, in rows of shared memory
+template <typename number, int VEC>
+__device__ inline const word<number, VEC> *at_lane(const char *rows, int own) {
+    return reinterpret_cast<const word<number, VEC> *>(rows) + own / VEC;
+}
+
 template <int VEC, typename number>
 __device__ inline pack<number, VEC> load_or(number missing, const number *from, int64 at) {
     pack<number, VEC> numbers;
@@ -122,19 +129,26 @@ __device__ inline void store(number *to, const pack<number, VEC> &numbers) {
     __stcs(reinterpret_cast<word<number, VEC> *>(to), bits_of(numbers));
 }
 
-// begins to copy a word into shared memory; older cards and 2 bytes are copied at once
-template <typename word, typename number>
-__device__ inline void fetch(word &to, const number *from) {
+// begins to copy BYTES into shared memory; older cards and 2 bytes are copied at once
+template <int BYTES>
+__device__ inline void fetch(char *to, const char *from) {
 #if __CUDA_ARCH__ >= 800
-    if constexpr (sizeof to >= 4) {
-        const unsigned address = __cvta_generic_to_shared(&to);
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address),
-                     "l"(from), "n"(sizeof to)
-                     : "memory");
+    if constexpr (BYTES >= 4) {
+        const unsigned address = __cvta_generic_to_shared(to);
+        // .cg, past the first-level cache, knows 16 bytes alone
+        if constexpr (BYTES == 16)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address),
+                         "l"(from)
+                         : "memory");
+        else
+            asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address),
+                         "l"(from), "n"(BYTES)
+                         : "memory");
         return;
     }
 #endif
-    to = __ldg(reinterpret_cast<const word *>(from));
+    using word = typename unit<BYTES>::type;
+    *reinterpret_cast<word *>(to) = __ldg(reinterpret_cast<const word *>(from));
 }
 
 // ends a group of copies
@@ -144,7 +158,7 @@ __device__ inline void commit() {
 #endif
 }
 
-// waits for all groups but the last ones
+// waits for all of this lane's groups but the last ones
 template <int LAST>
 __device__ inline void wait() {
 #if __CUDA_ARCH__ >= 800
@@ -172,18 +186,21 @@ __device__ __forceinline__ void two_groups(int &n, int &slot, Frame (&frames)[2]
                                            Fetch &fetch, Read &read, Walk &walk) {
 #pragma unroll
     for (int half = 0; half < 2; half++, n -= GROUP) {
+        wait<AHEAD / GROUP - 2>();
+        // the next group has come for every lane, and all have read the one before it,
+        // whose slots are free now
+        __syncwarp();
         each<GROUP, MORE>(n - AHEAD, [&](int i, bool last) { fetch(slot + i, last); });
         commit();
-        wait<AHEAD / GROUP - 1>();
         slot = slot + GROUP == AHEAD ? 0 : slot + GROUP;
 #pragma unroll
         for (int i = 0; i < GROUP; i++) frames[1 - half][i] = read(slot + i);
-        each<GROUP, MORE>(n, [&](int i, bool) { walk(frames[half][i]); });
+        each<GROUP, MORE>(n, [&](int i, bool last) { walk(frames[half][i], last); });
     }
 }
 
-// For each of n frames fetch(slot, last), and about AHEAD frames later walk(read(slot)),
-// in groups: one group is read from its slots while the one before is walked.
+// For each of n frames fetch(slot, last), and about AHEAD frames later
+// walk(read(slot), last), in groups: one is read while the one before is walked.
 template <typename Frame, int VEC, int AHEAD, typename Fetch, typename Read,
           typename Walk>
 __device__ __forceinline__ void pipeline(int n, Fetch fetch, Read read, Walk walk) {
@@ -194,6 +211,7 @@ __device__ __forceinline__ void pipeline(int n, Fetch fetch, Read read, Walk wal
         commit();
     }
     wait<AHEAD / GROUP - 1>();
+    __syncwarp();
     Frame frames[2][GROUP];
 #pragma unroll
     for (int i = 0; i < GROUP; i++) frames[0][i] = read(i);
@@ -225,58 +243,111 @@ struct gate {
     }
 };
 
-// The columns of a thread and their way through time: where a (T, B, D) tensor has their
-// first frame, and how far it is to the next. Channels from `turn` on walk back.
+// The channels [begin, end) of a direction that are left for a warp, those of its lane, and
+// their way through time: the row that has their first frame in a (T * B, ...) tensor, and
+// how far it is to the next.
 template <int VEC>
 struct columns {
-    int64 row, channel, first, step;
-    int frames;
+    int64 row, begin, end, first, step;
+    int frames, own;  // own: the lane's first channel, from `begin` on
 
-    __device__ columns(int64 T, int64 B, int64 D, int64 turn, const int64 *lengths,
+    __device__ columns(int64 T, int64 B, int64 D, int64 width, const int64 *lengths,
                        bool reverse) {
-        const int64 thread = int64(blockIdx.x) * blockDim.x + threadIdx.x;
-        row = thread / (D / VEC);
-        channel = thread % (D / VEC) * VEC;
-        const int64 length = lengths && row < B ? lengths[row] : T;
+        constexpr int MOST = WARP * VEC;
+        const int64 warps = (width + MOST - 1) / MOST;  // of a direction
+        const int64 all = D / width * warps, warp = blockIdx.x % all;
+        const bool second = warp >= warps;
+        row = blockIdx.x / all;
+        end = second ? D : width;
+        begin = end - width + (warp - (second ? warps : 0)) * MOST;
+        // lanes beyond the last channels do as the last ones do, the same to every bit
+        const int64 rest = end - begin - VEC, wanted = threadIdx.x * VEC;
+        own = wanted < rest ? wanted : rest;
+        const int64 length = lengths ? lengths[row] : T;
         frames = length < 0 ? 0 : length > T ? T : length;
-        const bool back = (channel >= turn) != reverse;
-        first = row * D + channel + (back && frames ? (frames - 1) * B * D : 0);
-        step = back ? -B * D : B * D;
+        const bool back = second != reverse;
+        first = row + (back && frames ? (frames - 1) * B : 0);
+        step = back ? -B : B;
     }
 };
 
-template <typename io, typename state, int VEC, int AHEAD, bool SAVE>
-__global__ void __launch_bounds__(32)
-forward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ u,
+// Frames on their way to a warp: in shared memory ROWS rows of io, u's three and those of
+// x and dh, then one of states if STATES. Lanes take UNIT bytes each, whoever reads them.
+template <typename io, typename state, int VEC, int ROWS, bool STATES, int UNIT>
+struct courier {
+    static constexpr int ROW = WARP * VEC * sizeof(io), STATE = ROWS * ROW;
+    static constexpr int BYTES = STATE + (STATES ? WARP * VEC * sizeof(state) : 0);
+    static constexpr int COPIES = (BYTES + WARP * UNIT - 1) / (WARP * UNIT);
+    const char *from[COPIES];
+    int64 step[COPIES];
+
+    __device__ courier(const columns<VEC> &on, int64 D, const io *u, const io *x,
+                       const io *dh, const state *before) {
+#pragma unroll
+        for (int i = 0; i < COPIES; i++) {
+            const int at = place(i), row = at / ROW;
+            if (STATES && at >= STATE)
+                send(i, before, on.first + on.step, D, at - STATE, on);
+            else if (row < 3)
+                send(i, u + row * D, on.first, 3 * D, at % ROW, on);
+            else
+                send(i, row == 3 ? x : dh, on.first, D, at % ROW, on);
+        }
+    }
+
+    // the i-th copy begins in a row of a tensor, `offset` bytes after channel `begin`
+    template <typename number>
+    __device__ void send(int i, const number *tensor, int64 row, int64 width, int offset,
+                         const columns<VEC> &on) {
+        const int64 wanted = on.begin * sizeof(number) + offset;
+        const int64 most = on.end * sizeof(number) - UNIT;  // nobody reads what is beyond
+        const char *begin = reinterpret_cast<const char *>(tensor + row * width);
+        from[i] = begin + (wanted < most ? wanted : most);
+        step[i] = on.step * width * sizeof(number);
+    }
+
+    __device__ static int place(int i) { return (threadIdx.x + i * WARP) * UNIT; }
+
+    // the next frame; before the last there is no state in memory
+    __device__ void operator()(char *slot, bool last) {
+#pragma unroll
+        for (int i = 0; i < COPIES; i++) {
+            const bool whole = (i + 1) * WARP * UNIT <= BYTES, state_ = STATES && last;
+            if ((whole || place(i) < BYTES) && !(state_ && place(i) >= STATE))
+                fetch<UNIT>(slot + place(i), from[i]);
+            from[i] += step[i];
+        }
+    }
+};
+
+template <typename io, typename state, int VEC, int AHEAD, int UNIT, bool SAVE>
+__global__ void __launch_bounds__(WARP)
+forward(int64 T, int64 B, int64 D, int64 width, const io *__restrict__ u,
         const io *__restrict__ x, const state *v, const state *b, const state *c0,
         const int64 *lengths, const state *mask_c, io *__restrict__ h, state *c_last,
         state *__restrict__ c) {
-    const columns<VEC> on(T, B, D, turn, lengths, false);
-    if (on.row >= B) return;
-    const int64 at = on.row * D + on.channel;
-    const gate<state, VEC> forget(v + on.channel, b + on.channel);
-    const gate<state, VEC> reset(v + D + on.channel, b + D + on.channel);
+    const columns<VEC> on(T, B, D, width, lengths, false);
+    const int64 channel = on.begin + on.own, at = on.row * D + channel;
+    const gate<state, VEC> forget(v + channel, b + channel);
+    const gate<state, VEC> reset(v + D + channel, b + D + channel);
     const pack<state, VEC> mask = load_or<VEC>(state(1), mask_c, at);
     pack<state, VEC> now = load_or<VEC>(state(0), c0, at);
 
-    const int lane = threadIdx.x;
-    __shared__ word<io, VEC> ring[AHEAD][4][32];
+    using parcel = courier<io, state, VEC, 4, false, UNIT>;
+    __shared__ __align__(16) char ring[AHEAD][parcel::BYTES];
+    parcel fetch_next(on, D, u, x, nullptr, nullptr);
     struct Frame {
         word<io, VEC> u0, u1, u2, x;
     };
-    u += 3 * (on.first - on.channel) + on.channel, x += on.first;
-    const auto fetch_frame = [&](int slot, bool) {
-        for (int g = 0; g < 3; g++) fetch(ring[slot][g][lane], u + g * D);
-        fetch(ring[slot][3][lane], x);
-        u += 3 * on.step, x += on.step;
-    };
+    const auto fetch_frame = [&](int slot, bool last) { fetch_next(ring[slot], last); };
     const auto read = [&](int slot) {
-        const auto &in = ring[slot];
-        return Frame{in[0][lane], in[1][lane], in[2][lane], in[3][lane]};
+        const auto in = at_lane<io, VEC>(ring[slot], on.own);
+        return Frame{in[0], in[WARP], in[2 * WARP], in[3 * WARP]};
     };
-    io *to_h = h + on.first;
-    if (SAVE) c += on.first;
-    const auto walk = [&](const Frame &frame) {
+    const int64 first = on.first * D + channel, step = on.step * D;
+    io *to_h = h + first;
+    if (SAVE) c += first;
+    const auto walk = [&](const Frame &frame, bool) {
         const auto u0 = widened<state, io, VEC>(frame.u0);
         const auto u1 = widened<state, io, VEC>(frame.u1);
         const auto u2 = widened<state, io, VEC>(frame.u2);
@@ -290,10 +361,10 @@ forward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ u,
             narrow(fma(r, fma(now.at[k], mask.at[k], -x), x), out.at[k]);
         }
         store(to_h, out);
-        to_h += on.step;
+        to_h += step;
         if (SAVE) {
             store(c, now);
-            c += on.step;
+            c += step;
         }
     };
     pipeline<Frame, VEC, AHEAD>(on.frames, fetch_frame, read, walk);
@@ -302,60 +373,51 @@ forward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ u,
     for (int64 t = on.frames; t < T; t++) store(h + t * B * D + at, pack<io, VEC>{});
 }
 
-// dv and db are (B, 2, D), each row's sums over time. With 128 registers to a thread a
-// multiprocessor holds 16 blocks; float32 does not do with so few.
-template <typename io, typename state, int VEC, int AHEAD>
-__global__ void __launch_bounds__(32, sizeof(io) == 2 && __CUDA_ARCH__ >= 800 ? 16 : 1)
-backward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ dh,
+// dv and db are (B, 2, D), each row's sums over time. With 144 registers to a thread a
+// multiprocessor holds 14 blocks; float32 does not do with so few.
+template <typename io, typename state, int VEC, int AHEAD, int UNIT>
+__global__ void __launch_bounds__(WARP, sizeof(io) == 2 && __CUDA_ARCH__ >= 800 ? 14 : 1)
+backward(int64 T, int64 B, int64 D, int64 width, const io *__restrict__ dh,
          const state *dc_last, const io *__restrict__ u, const io *__restrict__ x,
          const state *v, const state *b, const state *c0, const int64 *lengths,
          const state *mask_c, const state *__restrict__ c, io *__restrict__ du,
          io *__restrict__ dx, state *dv, state *db, state *dc0) {
-    const columns<VEC> on(T, B, D, turn, lengths, true);
-    if (on.row >= B) return;
-    const int64 at = on.row * D + on.channel, sums = at + on.row * D;
-    const pack<state, VEC> v0 = load<VEC>(v + on.channel);
-    const pack<state, VEC> v1 = load<VEC>(v + D + on.channel);
-    const gate<state, VEC> forget(v + on.channel, b + on.channel);
-    const gate<state, VEC> reset(v + D + on.channel, b + D + on.channel);
+    const columns<VEC> on(T, B, D, width, lengths, true);
+    const int64 channel = on.begin + on.own;
+    const int64 at = on.row * D + channel, sums = at + on.row * D;
+    const pack<state, VEC> v0 = load<VEC>(v + channel);
+    const pack<state, VEC> v1 = load<VEC>(v + D + channel);
+    const gate<state, VEC> forget(v + channel, b + channel);
+    const gate<state, VEC> reset(v + D + channel, b + D + channel);
     const pack<state, VEC> mask = load_or<VEC>(state(1), mask_c, at);
     const pack<state, VEC> start = load_or<VEC>(state(0), c0, at);
     pack<state, VEC> now = start, dc = load<VEC>(dc_last + at);
     pack<state, VEC> dv0{}, dv1{}, db0{}, db1{};
-    if (on.frames) now = load<VEC>(c + on.first);
+    const int64 first = on.first * D + channel, step = on.step * D;
+    if (on.frames) now = load<VEC>(c + first);
 
-    const int lane = threadIdx.x;
-    __shared__ word<io, VEC> ring[AHEAD][5][32];
-    __shared__ word<state, VEC> states[AHEAD][32];
+    using parcel = courier<io, state, VEC, 5, true, UNIT>;
+    __shared__ __align__(16) char ring[AHEAD][parcel::BYTES];
+    parcel fetch_next(on, D, u, x, dh, c);
     struct Frame {
         word<io, VEC> u0, u1, u2, x, dh;
         word<state, VEC> before;
     };
-    const int64 first_u = 3 * (on.first - on.channel) + on.channel;
-    u += first_u, x += on.first, dh += on.first, c += on.first + on.step;
-    const auto fetch_frame = [&](int slot, bool last) {
-        for (int g = 0; g < 3; g++) fetch(ring[slot][g][lane], u + g * D);
-        fetch(ring[slot][3][lane], x);
-        fetch(ring[slot][4][lane], dh);
-        if (last)
-            states[slot][lane] = bits_of(start);
-        else
-            fetch(states[slot][lane], c);
-        u += 3 * on.step, x += on.step, dh += on.step, c += on.step;
-    };
+    const auto fetch_frame = [&](int slot, bool last) { fetch_next(ring[slot], last); };
     const auto read = [&](int slot) {
-        const auto &in = ring[slot];
-        return Frame{in[0][lane], in[1][lane], in[2][lane],
-                     in[3][lane], in[4][lane], states[slot][lane]};
+        const auto in = at_lane<io, VEC>(ring[slot], on.own);
+        const auto before = at_lane<state, VEC>(ring[slot] + parcel::STATE, on.own);
+        return Frame{in[0],        in[WARP],     in[2 * WARP],
+                     in[3 * WARP], in[4 * WARP], before[0]};
     };
-    io *to_du = du + first_u, *to_dx = dx + on.first;
-    const auto walk = [&](const Frame &frame) {
+    io *to_du = du + 3 * on.first * D + channel, *to_dx = dx + first;
+    const auto walk = [&](const Frame &frame, bool last) {
         const auto u0 = widened<state, io, VEC>(frame.u0);
         const auto u1 = widened<state, io, VEC>(frame.u1);
         const auto u2 = widened<state, io, VEC>(frame.u2);
         const auto highway = widened<state, io, VEC>(frame.x);
         const auto grad = widened<state, io, VEC>(frame.dh);
-        const auto before = unpack<state, VEC>(frame.before);
+        const auto before = last ? start : unpack<state, VEC>(frame.before);
         pack<io, VEC> du0, du1, du2, dhighway;
         for (int k = 0; k < VEC; k++) {
             const state earlier = before.at[k], dh = grad.at[k];
@@ -379,7 +441,7 @@ backward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ dh,
         store(to_du + D, du1);
         store(to_du + 2 * D, du2);
         store(to_dx, dhighway);
-        to_du += 3 * on.step, to_dx += on.step;
+        to_du += 3 * step, to_dx += step;
         now = before;
     };
     pipeline<Frame, VEC, AHEAD>(on.frames, fetch_frame, read, walk);
@@ -390,7 +452,7 @@ backward(int64 T, int64 B, int64 D, int64 turn, const io *__restrict__ dh,
     store(db + sums, db0);
     store(db + sums + D, db1);
     for (int64 t = on.frames; t < T; t++) {
-        io *const padded = du + (t * B + on.row) * 3 * D + on.channel;
+        io *const padded = du + (t * B + on.row) * 3 * D + channel;
         for (int g = 0; g < 3; g++) store(padded + g * D, pack<io, VEC>{});
         store(dx + t * B * D + at, pack<io, VEC>{});
     }

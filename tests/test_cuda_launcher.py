@@ -14,20 +14,23 @@ CARD = cuda.Card(multiprocessors=132, shared_bytes=228 * 1024)  # an H200's
 
 
 @pytest.mark.parametrize(
-    ("B", "dtype", "expected"),
+    ("B", "dtype", "forward", "backward"),
     [
-        pytest.param(1, torch.float32, (1, 32), id="B1-float32"),
-        pytest.param(1, torch.bfloat16, (2, 32), id="B1-bfloat16"),
-        pytest.param(4, torch.float32, (2, 32), id="B4-float32"),
-        pytest.param(16, torch.float32, (2, 8), id="B16-float32"),
-        pytest.param(16, torch.bfloat16, (2, 16), id="B16-bfloat16"),
-        pytest.param(64, torch.float32, (2, 4), id="B64-float32"),
-        pytest.param(64, torch.bfloat16, (4, 4), id="B64-bfloat16"),
+        pytest.param(1, torch.float32, (1, 32), (1, 32), id="B1-float32"),
+        pytest.param(1, torch.bfloat16, (2, 32), (2, 32), id="B1-bfloat16"),
+        pytest.param(4, torch.float32, (2, 32), (2, 16), id="B4-float32"),
+        pytest.param(4, torch.bfloat16, (2, 32), (2, 32), id="B4-bfloat16"),
+        pytest.param(16, torch.float32, (2, 8), (2, 8), id="B16-float32"),
+        pytest.param(16, torch.bfloat16, (2, 16), (2, 8), id="B16-bfloat16"),
+        pytest.param(64, torch.float32, (2, 8), (2, 8), id="B64-float32"),
+        pytest.param(64, torch.bfloat16, (4, 4), (4, 4), id="B64-bfloat16"),
     ],
 )
-def test_geometry_of_an_h200(B, dtype, expected):
+def test_geometry_of_an_h200(B, dtype, forward, backward):
     size = dtype.itemsize
-    assert cuda.choose(B * 3328, 4, 4 * size, size, 4, CARD) == expected
+    for expected, fetched in ((forward, 4 * size), (backward, 5 * size + 4)):
+        chosen = cuda.choose(B * 3328, True, fetched, size, CARD)
+        assert chosen == (*expected, 16)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -38,7 +41,7 @@ def test_a_geometry_fits_the_tensors(B, D, dtype, skipped, monkeypatch):
     state = torch.float64 if dtype == torch.float64 else torch.float32
     x = torch.empty(B * D + skipped, dtype=dtype)[skipped:].view(1, B, D)
     u, v = x[:, :, None].expand(1, B, 3, D), torch.empty(2, D, dtype=state)
-    chosen = []
+    chosen, started = [], []
 
     def choose(*args):
         chosen.append((cuda_choose(*args), args[2]))
@@ -47,12 +50,14 @@ def test_a_geometry_fits_the_tensors(B, D, dtype, skipped, monkeypatch):
     cuda_choose = cuda.choose
     monkeypatch.setattr(cuda, "choose", choose)
     monkeypatch.setattr(cuda, "_card", lambda device: CARD)
-    monkeypatch.setattr(cuda, "_start", lambda *_: None)
+    monkeypatch.setattr(cuda, "_start", lambda *args: started.append(args[2]))
     cuda._launch("forward", x, v, False, [u, x, v], [])
-    ((channels, frames), fetched), *_ = chosen
+    (((channels, frames, copied), fetched),) = chosen
     assert D % channels == 0
     assert all(t.data_ptr() % (channels * t.itemsize) == 0 for t in (x, v))
+    assert D * x.itemsize % copied == x.data_ptr() % copied == 0
     assert frames * channels * fetched * cuda.WARP <= cuda.BLOCK_BYTES
+    assert started == [B * -(-D // (32 * channels))]
 
 
 def test_signatures_are_those_of_the_cpu():

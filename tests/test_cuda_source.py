@@ -6,7 +6,6 @@ the source itself, or NVRTC's PTX translated to C++, where an asynchronous copy 
 long as it may and accesses are checked for their bounds and alignment.
 """
 
-import math
 import shutil
 
 import pytest
@@ -17,6 +16,7 @@ from host.start import (
     TYPES,
     compile_as_cupy,
     geometries_of,
+    serving,
     starter_of_ptx,
     starter_of_source,
 )
@@ -45,13 +45,11 @@ def start(request, tmp_path_factory):
     return starter_of_ptx(folder, architecture), geometries_of(architecture)
 
 
-def always(geometry):
-    """A stand-in for `cuda.choose`; not all fit float64."""
+def always(geometry, few=False):
+    """A stand-in for `cuda.choose`; not all fit all types and tensors."""
 
-    def choose(columns, fitting, fetched, io, state, card):
-        ring = math.prod(geometry) * fetched * cuda.WARP
-        fits = geometry[0] * state <= cuda.WIDEST and ring <= cuda.BLOCK_BYTES
-        return cuda.Geometry(*(geometry if fits else (2, 8)))
+    def choose(columns, aligned, fetched, io, card):
+        return serving(geometry, aligned, io, few)
 
     return choose
 
@@ -70,12 +68,12 @@ def on_host(start, monkeypatch):
         tensors[:] = [t for t in (*inputs, *outputs) if t is not None]
         launch(kernel, x, v, bidirectional, inputs, outputs, *flags)
 
-    def start_here(name, device, threads, args):
-        start(name, -(-threads // cuda.WARP), args, tensors)
+    def start_here(name, device, warps, args):
+        start(name, warps, args, tensors)
 
     def force(geometry):
-        geometry = geometry if geometry in geometries else FEW[geometry[0]]
-        monkeypatch.setattr(cuda, "choose", always(geometry))
+        few = geometry not in geometries
+        monkeypatch.setattr(cuda, "choose", always(geometry, few))
 
     monkeypatch.setattr(cuda, "_card", lambda device: CARD)
     monkeypatch.setattr(cuda, "_launch", launch_with)
@@ -96,10 +94,11 @@ def evaluate(tensors, **options):
 
 
 SHAPES = [  # T, B, D, lengths, geometry
-    pytest.param(1, 1, 1, None, (1, 32), id="T1-B1-D1"),
-    pytest.param(2, 3, 5, [2, 0, 1], (1, 4), id="T2-B3-D5-ragged"),
+    pytest.param(1, 1, 1, None, (1, 16), id="T1-B1-D1"),
+    pytest.param(2, 3, 5, [2, 0, 1], (1, 16), id="T2-B3-D5-ragged"),
     pytest.param(63, 3, 64, [63, 1, 40], (2, 8), id="T63-B3-D64-ragged"),
-    pytest.param(500, 1, 5, None, (1, 32), id="T500-B1-D5"),
+    pytest.param(500, 1, 5, None, (1, 16), id="T500-B1-D5"),
+    pytest.param(70, 2, 144, [70, 33], (1, 32), id="T70-B2-D144-ragged"),
     pytest.param(500, 3, 64, [0, 1, 500], (4, 8), id="T500-B3-D64-ragged"),
     pytest.param(9, 3, 3328, [5, 9, 1], (2, 16), id="T9-B3-D3328-ragged"),
     pytest.param(5, 3, 8, [0, 0, 0], (4, 4), id="T5-B3-D8-all-padding"),
@@ -155,21 +154,21 @@ def test_a_geometry_changes_no_bit(dtype, on_host):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize(("D", "widest"), [(5, 1), (6, 2), (16, 4)])
-def test_chosen_words_lie_where_they_can_be_moved(
-    D, widest, dtype, on_host, monkeypatch
-):
+@pytest.mark.parametrize("D", [5, 6, 8, 16])
+def test_words_lie_where_they_can_be_moved(D, dtype, on_host, monkeypatch):
     """A GPU refuses to move a word whose address is not a multiple of its size."""
     chosen = set()
 
-    def choose(*args):
-        channels, _ = cuda_choose(*args[:-1], args[-1]._replace(multiprocessors=1))
-        chosen.add(channels)
-        return cuda.Geometry(channels, {1: 4, 2: 8, 4: 8}[channels])
+    def choose(columns, aligned, *args):
+        channels = cuda_choose(columns, aligned, *args).channels
+        geometry = serving((channels, FEW[channels][1]), aligned, dtype.itemsize)
+        chosen.add(geometry)
+        return geometry
 
     cuda_choose = cuda.choose
     monkeypatch.setattr(cuda, "choose", choose)
-    tensors, lengths = make(5, 64, D, [5, 0, 3, 1] * 16, dtype)
+    monkeypatch.setattr(cuda, "_card", lambda _: CARD._replace(multiprocessors=1))
+    tensors, lengths = make(5, 128, D, [5, 0, 3, 1] * 32, dtype)
     options = {"bidirectional": D == 16}
     aligned = run(tensors, lengths, **options)
     unaligned = {
@@ -178,11 +177,15 @@ def test_chosen_words_lie_where_they_can_be_moved(
     }
     unaligned = {k: t.requires_grad_() for k, t in unaligned.items()}
     assert unaligned["x"].data_ptr() % (2 * dtype.itemsize) == dtype.itemsize
+    # small ones are copied, so that they do not make large ones slow
     small = unaligned | {k: tensors[k] for k in "ux"}
     assert_equal(run(small, lengths, **options), aligned, tolerance=0)
-    fits = cuda.WIDEST // tensors["v"].itemsize, cuda.WIDE // dtype.itemsize
-    assert chosen == {min(widest, *fits)}
+    whole = D // (1 + options["bidirectional"]) * dtype.itemsize % cuda.WIDEST == 0
+    most = 4 if dtype.itemsize == 2 else cuda.WIDE // dtype.itemsize
+    expected = (most, cuda.WIDEST) if whole else (1, dtype.itemsize)
+    assert {(g.channels, g.copied) for g in chosen} == {expected}
     assert_equal(run(unaligned, lengths, **options), aligned, tolerance=0)
+    assert (1, dtype.itemsize) in {(g.channels, g.copied) for g in chosen}
 
 
 def test_strided_tensors_equal_contiguous_ones(on_host):
@@ -214,7 +217,7 @@ def test_inference_saves_no_state_and_changes_no_bit(on_host):
 @pytest.mark.parametrize("D", [5, 6])
 def test_gradients_lie_where_compiled_code_looks_for_them(D, on_host):
     """torch's inductor refuses an operator's result at another address."""
-    on_host((1, 4))
+    on_host((1, 16))
     tensors, lengths = make(4, 3, D, dtype=torch.float32)
     u, x, *state = (t.detach() for t in tensors.values())
     given = torch.ones_like(x), torch.ones(3, D), u, x, *state, lengths, None
@@ -223,7 +226,7 @@ def test_gradients_lie_where_compiled_code_looks_for_them(D, on_host):
 
 
 def test_lengths_out_of_range_are_clamped(on_host):
-    on_host((1, 4))
+    on_host((1, 16))
     tensors, _ = make(6, 3, 4)
     values = [t.detach() for t in tensors.values()]
     for save_c in (False, True):
@@ -234,7 +237,7 @@ def test_lengths_out_of_range_are_clamped(on_host):
 
 
 def test_padding_is_not_read(on_host):
-    on_host((1, 4))
+    on_host((1, 16))
     tensors, lengths = make(9, 3, 6, [9, 0, 4])
     clean = run(tensors, lengths, bidirectional=True)
     dirty = {k: t.detach().clone() for k, t in tensors.items()}
@@ -256,7 +259,7 @@ def test_finite_input_gives_finite_output(magnitude, on_host):
 
 
 def test_a_nan_frame_stays_in_its_own_column(on_host):
-    on_host((4, 8))
+    on_host((4, 4))
     tensors, _ = make(6, 2, 8, dtype=torch.bfloat16)
     with torch.no_grad():
         tensors["u"][2, 0, 0, 1] = float("nan")
@@ -276,7 +279,7 @@ def sigmoid(a):
 
 
 def test_a_sigmoid_is_within_its_bound(on_host):
-    on_host((4, 8))
+    on_host((4, 4))
     a = torch.linspace(-100, 100, 2**16)
     error = (sigmoid(a).double() - torch.sigmoid(a.double())).abs().max()
     assert error < SIGMOID_BOUND
@@ -285,7 +288,7 @@ def test_a_sigmoid_is_within_its_bound(on_host):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_numbers_are_rounded_as_torch_rounds(dtype, on_host):
     """Gates wide open let c0 through to h."""
-    on_host((1, 4))
+    on_host((1, 16))
     bits = torch.randint(-(2**31), 2**31, (2**16,)).int()
     bits[::2] &= -(2**12)  # numbers half way between two half ones
     c0 = torch.nan_to_num(bits.view(torch.float32), nan=1.0)[None]

@@ -26,21 +26,24 @@ NAMES = {
 # with contraction a column's rounding could depend on how many a thread walks
 OPTIONS = ("-std=c++17", "--fmad=false")
 WARP = 32
-WIDEST = 16  # bytes of a load
-WIDE = 8  # of u and x, beyond which it was slower
-# a thread takes so many channels where as many warps are left to each multiprocessor
+WIDEST = 16  # bytes that an instruction moves
+WIDE = 8  # of a lane's u and x, beyond which it was slower
+# a lane takes so many channels where as many warps are left to each multiprocessor
 WARPS = {2: 1.5, 4: 6}
 # share of a multiprocessor's shared memory that holds frames fetched ahead
-SHARE = 0.35
+SHARE = 0.3
 # shared memory a block may have without asking for more
 BLOCK_BYTES = 48 * 1024
+# frames ahead times channels, at least
+LEAST = 16
 
 
 class Geometry(NamedTuple):
     """How a launch divides its work; it never changes a result."""
 
-    channels: int  # of a thread: 1, 2 or 4
+    channels: int  # of a lane: 1, 2 or 4
     frames: int  # fetched ahead
+    copied: int  # bytes by each copy ahead, 16 or a number's
 
 
 class Stream(NamedTuple):
@@ -124,19 +127,16 @@ def _launch(
     width = D // (1 + bidirectional)
     # what a kernel fetches for a column and frame: u, x and, backward, dh and c
     fetched = 4 * x.itemsize if kernel == "forward" else 5 * x.itemsize + v.itemsize
-    fitting = width
-    for t in inputs:
-        if t is not None and t.dtype != torch.int64:
-            fitting |= t.data_ptr() // t.itemsize
-    # a power of two, of which the width and all addresses are multiples
-    fitting &= -fitting
-    sizes = x.itemsize, v.itemsize
-    geometry = choose(B * D, min(fitting, 4), fetched, *sizes, _card(x.device))
     pointers = [0 if t is None else t.data_ptr() for t in (*inputs, *outputs)]
-    threads = B * D // geometry.channels
-    if threads:
+    numbers = (t for t in inputs if t is not None and t.dtype != torch.int64)
+    starts = (t.data_ptr() for t in numbers)
+    aligned = not any(n % WIDEST for n in (width * x.itemsize, *starts))
+    geometry = choose(B * D, aligned, fetched, x.itemsize, _card(x.device))
+    # a warp has channels of one row and one direction
+    warps = B * (D // width) * -(-width // (WARP * geometry.channels))
+    if warps:
         name = instance(kernel, x.dtype, v.dtype, geometry, *flags)
-        _start(name, x.device, threads, (T, B, D, width, *pointers))
+        _start(name, x.device, warps, (T, B, D, width, *pointers))
 
 
 @functools.cache
@@ -153,30 +153,28 @@ def instance(
 
 
 @functools.cache
-def choose(
-    columns: int, fitting: int, fetched: int, io: int, state: int, card: Card
-) -> Geometry:
-    """Wide loads where columns abound, deep prefetching where they are scarce.
+def choose(columns: int, aligned: bool, fetched: int, io: int, card: Card) -> Geometry:
+    """Many channels to a lane where they abound, many frames ahead where not.
 
     Args:
         columns: rows times channels.
-        fitting: of which a direction's channels and all addresses are multiples.
+        aligned: whether a direction's channels take, and all tensors begin at, a
+            multiple of `WIDEST` bytes.
         fetched: bytes for a column and frame.
         io: bytes of a number of u and x.
-        state: bytes of a state.
         card: what it runs on.
     """
     warps = columns / WARP / card.multiprocessors
     channels = 1
     for n, least in WARPS.items():
-        fits = fitting % n == 0 and n * state <= WIDEST and n * io <= WIDE
-        # fewer than 4 bytes cannot be fetched ahead
-        if fits and (n * io <= 4 or warps / n >= least):
+        # of 2 bytes, one to a lane was slower at any size
+        if aligned and n * io <= WIDE and (n * io <= 4 or warps / n >= least):
             channels = n
     # a warp's share of the shared memory
     room = min(SHARE * card.shared_bytes * channels / max(warps, 1), BLOCK_BYTES)
     deep = (n for n in (32, 16, 8) if n * channels * fetched * WARP <= room)
-    return Geometry(channels, next(deep, 4))
+    frames = max(next(deep, 0), LEAST // channels)
+    return Geometry(channels, frames, WIDEST if aligned else io)
 
 
 @functools.cache
@@ -185,12 +183,12 @@ def _card(device: torch.device) -> Card:
     return Card(card.multi_processor_count, card.shared_memory_per_multiprocessor)
 
 
-def _start(name: str, device: torch.device, threads: int, args: tuple) -> None:
+def _start(name: str, device: torch.device, warps: int, args: tuple) -> None:
     # CuPy launches on the current device, which here is another one at times
     there = device.index == torch.cuda.current_device()
     with contextlib.nullcontext() if there else torch.cuda.device(device):
         stream = Stream(torch.cuda.current_stream(device).cuda_stream)
-        _kernel(name, device)((-(-threads // WARP),), (WARP,), args, stream=stream)
+        _kernel(name, device)((warps,), (WARP,), args, stream=stream)
 
 
 @functools.cache

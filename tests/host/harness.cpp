@@ -9,10 +9,10 @@
 namespace {
 template <typename... A, std::size_t... I>
 void run(void (*kernel)(A...), unsigned blocks, void **args, std::index_sequence<I...>) {
-    blockDim.x = 32;
     for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
-        for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++)
+        warp.run([&](int) {
             kernel(*static_cast<std::remove_reference_t<A> *>(args[I])...);
+        });
 }
 
 template <typename... A>

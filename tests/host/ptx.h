@@ -33,18 +33,19 @@ struct span {
     u64 begin, bytes;
 };
 
-// A block's shared memory, a thread's copies on their way to it, and global memory.
+// A block's shared memory, its lanes' copies on their way to it, and global memory.
 struct machine {
     std::vector<span> tensors;  // what a kernel may touch
     std::vector<unsigned char> shared;
 
     void begin_block(u64 bytes) {
         shared.assign(bytes, 0xff);
-        copies.clear();
+        for (queue &lane : queues) lane = {};
     }
 
-    void end_thread() const {
-        if (!copies.empty()) throw std::runtime_error("a copy has not been waited for");
+    void end_lane() const {
+        if (!queues[warp.now].copies.empty())
+            throw std::runtime_error("a copy has not been waited for");
     }
 
     unsigned char *in_shared(u64 address, u64 bytes) {
@@ -65,12 +66,14 @@ struct machine {
     void copy(u32 to, u64 from, u64 bytes) {
         std::fill_n(in_shared(to, bytes), bytes, 0xff);
         in_global(from, bytes);
+        auto &[copies, group] = queues[warp.now];
         copies.push_back({group, to, from, bytes});
     }
 
-    void commit() { group++; }
+    void commit() { queues[warp.now].group++; }
 
     void wait(u64 last) {
+        auto &[copies, group] = queues[warp.now];
         for (; !copies.empty() && copies.front().group + last < group; copies.pop_front()) {
             const auto &[_, to, from, bytes] = copies.front();
             memcpy(in_shared(to, bytes), in_global(from, bytes), bytes);
@@ -83,8 +86,11 @@ struct machine {
         u32 to;
         u64 from, bytes;
     };
-    std::deque<async> copies;
-    u64 group = 0;
+    struct queue {
+        std::deque<async> copies;
+        u64 group = 0;
+    };
+    queue queues[warp_of_lanes::LANES];  // of each lane
 
     static void check(u64 address, u64 bytes, bool inside, const char *where) {
         if (address % bytes || !inside)
@@ -106,22 +112,27 @@ BINARY(sub_s32, u32, a - b)
 BINARY(sub_s64, u64, a - b)
 BINARY(mul_lo_s32, u32, a * b)
 BINARY(mul_lo_s64, u64, a * b)
+TERNARY(mad_lo_s32, u32, a * b + c)
 BINARY(mul_wide_u32, u32, u64(a) * b)
 BINARY(mul_wide_s32, s32, s64(a) * b)
 BINARY(div_u32, u32, a / b)
 BINARY(div_s64, s64, a / b)
 BINARY(min_s64, s64, std::min(a, b))
+BINARY(max_s64, s64, std::max(a, b))
 BINARY(and_b32, u32, a & b)
 BINARY(and_b64, u64, a & b)
 BINARY(or_b64, u64, a | b)
 BINARY(or_pred, bool, a || b)
+BINARY(and_pred, bool, a && b)
 BINARY(shl_b32, u32, a << b)
 BINARY(shl_b64, u64, a << b)
 BINARY(shr_u32, u32, a >> b)
 BINARY(shr_u64, u64, a >> b)
 BINARY(shr_s32, s32, a >> b)
 BINARY(shr_s64, s64, a >> b)
+UNARY(neg_s32, u32, -a)
 UNARY(neg_s64, u64, -a)
+UNARY(not_b32, u32, ~a)
 UNARY(not_b64, u64, ~a)
 UNARY(not_pred, bool, !a)
 
@@ -163,6 +174,7 @@ COMPARE(setp_gtu_f64, f64, a, b, !(a <= b))
 SELECT(selp_b16, u16)
 SELECT(selp_b32, u32)
 SELECT(selp_b64, u64)
+SELECT(selp_f32, f32)
 SELECT(selp_f64, f64)
 
 UNARY(cvt_u16_u32, u32, a)
@@ -232,8 +244,12 @@ template <u64 BYTES, typename... A> void st_shared(u64 address, const A &...a) {
 inline void cp_async_ca_shared_global(u32 to, u64 from, u64 bytes) {
     machine.copy(to, from, bytes);
 }
+inline void cp_async_cg_shared_global(u32 to, u64 from, u64 bytes) {
+    machine.copy(to, from, bytes);
+}
 inline void cp_async_commit_group() { machine.commit(); }
 inline void cp_async_wait_group(u64 last) { machine.wait(last); }
+inline void bar_warp_sync(u32) { warp.sync(); }
 
 using kernel = void(const u64 *param, u32 ctaid_x, u32 ntid_x, u32 tid_x);
 
@@ -244,10 +260,10 @@ inline const char *run(kernel *walk, u64 shared_bytes, u32 blocks, const u64 *pa
     try {
         for (u32 block = 0; block < blocks; block++) {
             machine.begin_block(shared_bytes);
-            for (u32 thread = 0; thread < 32; thread++) {
-                walk(param, block, 32, thread);
-                machine.end_thread();
-            }
+            warp.run([&](int lane) {
+                walk(param, block, 32, lane);
+                machine.end_lane();
+            });
         }
     } catch (const std::runtime_error &error) {
         fault = error.what();

@@ -1,16 +1,19 @@
-// What kernels/recurrence.cu takes from CUDA, in C++: enough to run it on a CPU, one
-// thread after another.
+// What kernels/recurrence.cu takes from CUDA, in C++: enough to run it on a CPU, a warp's
+// lanes in turn.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "warp.h"
+
 #define __global__
 #define __device__
 #define __shared__ static
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 
 using std::exp2;
 using std::fma;
@@ -18,7 +21,13 @@ using std::memcpy;
 
 struct {
     unsigned x;
-} blockIdx, blockDim, threadIdx;
+} blockIdx;
+
+struct {
+    struct {
+        operator unsigned() const { return warp.now; }
+    } x;
+} threadIdx;
 
 struct alignas(8) uint2 {
     unsigned x, y;
@@ -27,6 +36,8 @@ struct alignas(8) uint2 {
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
+
+inline void __syncwarp() { warp.sync(); }
 
 template <typename word>
 word __ldg(const word *from) {

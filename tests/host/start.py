@@ -15,37 +15,40 @@ from espnet_srupp.recurrence import cuda
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "kernels" / "recurrence.cu"
 TYPES = list(cuda.NAMES)
-# what `cuda.choose` returns for the sizes of kernels/README.md, and the least
-GEOMETRIES = [
-    (1, 32),
-    (1, 16),
-    (1, 4),
-    (2, 32),
-    (2, 16),
-    (2, 8),
-    (2, 4),
-    (4, 8),
-    (4, 4),
-]
+# channels and frames of what `cuda.choose` returns for the sizes of kernels/README.md
+GEOMETRIES = [(1, 32), (1, 16), (2, 32), (2, 16), (2, 8), (4, 8), (4, 4)]
 # compiling is most of the tests' time: of those, where no state is saved, and on cards
 # that copy nothing ahead, where a deeper ring is but a longer loop
-FEW = {1: (1, 4), 2: (2, 8), 4: (4, 8)}
-LARGE = torch.float64, (2, 32)  # more shared memory than a block may have
+FEW = {1: (1, 16), 2: (2, 8), 4: (4, 4)}
 FLAGS = ["-std=c++17", "-march=native", "-fno-strict-aliasing", "-ffp-contract=off"]
 FLAGS += ["-fPIC", "-shared", f"-I{HERE}"]
 STRICT = ["-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas"]
 
 
+def serving(
+    geometry: tuple[int, int], aligned: bool, io: int, few: bool = False
+) -> cuda.Geometry:
+    """The geometry, or the one nearest to it that there is for such tensors."""
+    channels, frames = geometry
+    if not aligned or channels * io > cuda.WIDE:
+        channels = 1
+    if few or (channels, frames) not in GEOMETRIES or not aligned:
+        channels, frames = FEW[channels]
+    return cuda.Geometry(channels, frames, cuda.WIDEST if aligned else io)
+
+
 def instances(geometries: Collection[tuple[int, int]] = GEOMETRIES) -> Iterator[str]:
     """The kernels' names, as the launcher writes them, of all that tests start."""
-    for dtype, geometry in itertools.product(TYPES, geometries):
-        state = torch.float64 if dtype == torch.float64 else torch.float32
-        if geometry[0] * state.itemsize > 16 or (dtype, geometry) == LARGE:
-            continue
-        types = dtype, state
-        yield cuda.instance("backward", *types, geometry)
-        for save_c in (False, True) if geometry in FEW.values() else (True,):
-            yield cuda.instance("forward", *types, geometry, save_c)
+    for dtype in TYPES:
+        types = dtype, torch.float64 if dtype == torch.float64 else torch.float32
+        served = {
+            serving(geometry, aligned, dtype.itemsize)
+            for geometry, aligned in itertools.product(geometries, (False, True))
+        }
+        for geometry in sorted(served):
+            yield cuda.instance("backward", *types, geometry)
+            for save_c in (False, True) if geometry[:2] in FEW.values() else (True,):
+                yield cuda.instance("forward", *types, geometry, save_c)
 
 
 def geometries_of(architecture: int) -> Collection[tuple[int, int]]:
