@@ -16,7 +16,11 @@ from espnet_srupp.precision import computed_in
 
 # queries whose scores with all keys exist at once, so memory stays linear in time; on a
 # CPU so few that they stay in cache
-TILE, TILE_CPU = 1024, 256
+TILE, TILE_CPU = 2048, 256
+# keys of which a GPU's fast products want a multiple: rows of scores of 16 bytes'
+WHOLE, WHOLE_CPU = 8, 1
+# frames up to which SDPA's kernel for wide heads is the faster one on an H200
+SHORT = 400
 # without cuDNN's, which torch prefers on an H100: with a mask its gradients can be NaN
 # (pytorch/pytorch#196678), and it is built again for each new shape of a batch
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -160,6 +164,7 @@ def attend(
     if fused(q, dropout_rate):
         with sdpa_kernel(KERNELS):
             return F.scaled_dot_product_attention(q, k, v, keys, dropout_rate)
+    k, v, keys = aligned(k, v, keys)
     tile = TILE_CPU if q.is_cpu else TILE
     if q.shape[1] * q.shape[2] <= tile:
         # the scores are few beside what else is kept for the backward pass
@@ -172,16 +177,17 @@ def fused(q: Tensor, dropout_rate: float) -> bool:
     """Whether SDPA, given a key mask, has a kernel that never builds the (T, T) scores.
 
     Where it has none it builds them, and does not say so. On GPUs heads of more than
-    256 channels have the memory-efficient kernel alone: in bfloat16 on an H200, for 250
-    to 7500 frames, it takes 0.6 to 1.2 times as long as tiles without gradients and 0.4
-    to 2.4 times with them. The CPU's for bfloat16 takes a third of the time of
-    `attend_tile` with AMX, two to three times as long where the CPU has but
-    AVX512-BF16, and a quarter to a thirtieth where it has neither
+    256 channels have the memory-efficient kernel alone. In bfloat16 on an H200 it takes
+    0.7 to 0.8 times as long as tiles up to 374 frames and 1.1 to 2.3 times from 500 to
+    15000; with gradients 3 times as long at either end. The CPU's for bfloat16 takes a
+    third of the time of `attend_tile` with AMX, two to three times as long where the
+    CPU has but AVX512-BF16, and a quarter to a thirtieth where it has neither
     (benchmarks/attention.py).
     """
     if q.is_cuda:
-        inference = q.itemsize == 2 and not torch.is_grad_enabled()
-        fits = q.shape[-1] % 8 == 0 and (q.shape[-1] <= 256 or inference)
+        _, _, T, E = q.shape
+        short = T <= SHORT and q.itemsize == 2 and not torch.is_grad_enabled()
+        fits = E % 8 == 0 and (E <= 256 or short)
         if q.dtype == torch.bfloat16:
             return fits and torch.cuda.get_device_properties(q.device).major >= 8
         return fits and q.dtype != torch.float64
@@ -200,6 +206,20 @@ def attend_tile(q, k, v, keys, dropout_rate) -> Tensor:
     )
 
 
+def aligned(
+    k: Tensor, v: Tensor, keys: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """A multiple of `WHOLE` keys, the last of them masked."""
+    T = k.shape[2]
+    extra = -T % (WHOLE_CPU if k.is_cpu else WHOLE)
+    if extra:
+        if keys is None:
+            keys = torch.ones(1, 1, 1, T, dtype=torch.bool, device=k.device)
+        k, v = (F.pad(y, (0, 0, 0, extra)) for y in (k, v))
+        keys = F.pad(keys, (0, extra))
+    return k, v, keys
+
+
 def attend_plainly(q, k, v, keys, dropout_rate) -> Tensor:
     B, heads, T, E = q.shape
     q, k, v = (y.flatten(0, 1) for y in (q, k, v))
@@ -209,10 +229,10 @@ def attend_plainly(q, k, v, keys, dropout_rate) -> Tensor:
     )
     if scores.dtype == torch.float16:
         # without a norm of the queries they can be more than it holds
-        scores = scores.clamp(-HALF_MAX, HALF_MAX)
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        scores = scores.clamp(-HALF_MAX, HALF_MAX).float()
     if keys is not None:
-        padded = (~keys).expand(-1, heads, -1, -1).flatten(0, 1)
+        padded = (~keys).expand(B, heads, -1, -1).flatten(0, 1)
         scores = scores.masked_fill_(padded, torch.finfo(scores.dtype).min)
-    weights = F.dropout(scores.softmax(-1), dropout_rate)
+    # of bfloat16 too it is computed in float32, and read and written as it is
+    weights = F.dropout(scores.softmax(-1, dtype=scores.dtype), dropout_rate)
     return torch.bmm(weights.to(v.dtype), v).view(B, heads, T, E)

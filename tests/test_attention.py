@@ -16,12 +16,14 @@ LENGTHS = torch.tensor([50, 0, 17])
 
 @pytest.fixture
 def use(monkeypatch):
-    """Chooses a path of `attend`; tiles are made small enough for several."""
+    """Chooses a path of `attend`, tiles small enough for several and a GPU's keys."""
 
-    def choose(path, tile=16):
+    def choose(path, tile=16, whole=8):
         monkeypatch.setattr(attention, "fused", lambda *_: path == "sdpa")
         for name in ("TILE", "TILE_CPU"):
             monkeypatch.setattr(attention, name, tile)
+        for name in ("WHOLE", "WHOLE_CPU"):
+            monkeypatch.setattr(attention, name, whole)
 
     return choose
 
@@ -128,7 +130,7 @@ def test_attend_never_holds_all_scores(size, dropout_rate, monkeypatch):
 
 
 def test_scores_of_many_heads_are_not_kept(use):
-    use("tiles", tile=64)
+    use("tiles", tile=64, whole=1)
     for heads, most in ((1, 60 * 60), (8, 8 * 60 * 8)):
         kept = []
         with torch.autograd.graph.saved_tensors_hooks(kept.append, lambda _: None):
@@ -138,7 +140,7 @@ def test_scores_of_many_heads_are_not_kept(use):
 
 @pytest.mark.parametrize("T", [16, 50], ids=["one-tile", "tiles"])
 def test_tiles_drop_the_same_weights_forward_and_backward(T, use):
-    use("tiles")
+    use("tiles", whole=1)
     inputs = qkv(2, 1, T, 8)
     keys = key_mask(torch.tensor([T, T // 2]), T)
     torch.manual_seed(1)
