@@ -71,7 +71,6 @@ def measure(args: argparse.Namespace, size: int, frames: int) -> Iterator[dict]:
     lengths = torch.full((args.batch,), frames, device=args.device)
     lengths[-1] = -(-frames * 3 // 4)
     keys = torch.arange(frames, device=args.device) < lengths[:, None]
-    chosen = "sdpa" if attention.fused(inputs[0], 0.0) else "tiles"
 
     def infer(way: str) -> list[Tensor]:
         with torch.no_grad(), by(way):
@@ -84,6 +83,8 @@ def measure(args: argparse.Namespace, size: int, frames: int) -> Iterator[dict]:
         return [out, *torch.autograd.grad(out, leaves, grad)]
 
     for what, run in (("inference", infer), ("step", step)):
+        with torch.set_grad_enabled(what == "step"):
+            chosen = "sdpa" if attention.fused(inputs[0], 0.0) else "tiles"
         row = {"size": size, "frames": frames, "what": what, "chosen": chosen}
         ways = [*WAYS]
         try:

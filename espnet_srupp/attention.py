@@ -181,8 +181,8 @@ def fused(q: Tensor, dropout_rate: float) -> bool:
     0.7 to 0.8 times as long as tiles up to 374 frames and 1.1 to 2.3 times from 500 to
     15000; with gradients 3 times as long at either end. The CPU's for bfloat16 takes a
     third of the time of `attend_tile` with AMX, two to three times as long where the
-    CPU has but AVX512-BF16, and a quarter to a thirtieth where it has neither
-    (benchmarks/attention.py).
+    CPU has but AVX512-BF16, and a quarter to a thirtieth where it has neither.
+    benchmarks/attention.py measures it.
     """
     if q.is_cuda:
         _, _, T, E = q.shape

@@ -373,10 +373,11 @@ forward(int64 T, int64 B, int64 D, int64 width, const io *__restrict__ u,
     for (int64 t = on.frames; t < T; t++) store(h + t * B * D + at, pack<io, VEC>{});
 }
 
-// dv and db are (B, 2, D), each row's sums over time. With 144 registers to a thread a
-// multiprocessor holds 14 blocks; float32 does not do with so few.
+// dv and db are (B, 2, D), each row's sums over time. With 128 registers to a thread a
+// multiprocessor holds 16 blocks; float32 and copies of 2 bytes do not do with so few.
 template <typename io, typename state, int VEC, int AHEAD, int UNIT>
-__global__ void __launch_bounds__(WARP, sizeof(io) == 2 && __CUDA_ARCH__ >= 800 ? 14 : 1)
+__global__ void
+__launch_bounds__(WARP, sizeof(io) == 2 && UNIT == 16 && __CUDA_ARCH__ >= 800 ? 16 : 1)
 backward(int64 T, int64 B, int64 D, int64 width, const io *__restrict__ dh,
          const state *dc_last, const io *__restrict__ u, const io *__restrict__ x,
          const state *v, const state *b, const state *c0, const int64 *lengths,

@@ -307,12 +307,10 @@ def test_half_numbers_are_rounded_as_torch_rounds(dtype, on_host):
 @pytest.mark.parametrize("dtype", TYPES)
 def test_nvrtc_compiles_without_spilling_registers(dtype, architecture):
     state = torch.float64 if dtype == torch.float64 else torch.float32
-    widest = 16 // state.itemsize, 8
-    names = [
-        cuda.instance("backward", dtype, state, widest),
-        cuda.instance("forward", dtype, state, widest, True),
-        cuda.instance("forward", dtype, state, (1, 32), False),
-    ]
+    served = {serving(g, True, dtype.itemsize) for g in ((4, 4), (2, 16), (1, 32))}
+    served.add(serving((1, 16), False, dtype.itemsize))
+    names = [cuda.instance("backward", dtype, state, g) for g in served]
+    names += [cuda.instance("forward", dtype, state, g, True) for g in served]
     options = f"-arch=sm_{architecture}", "--ptxas-options=-v"
     *_, log = compile_as_cupy(architecture, names, *options)
     assert log.count(" 0 bytes spill stores") == len(names), log
