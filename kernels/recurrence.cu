@@ -392,7 +392,7 @@ backward(int64 T, int64 B, int64 D, int64 width, const io *__restrict__ dh,
     const gate<state, VEC> reset(v + D + channel, b + D + channel);
     const pack<state, VEC> mask = load_or<VEC>(state(1), mask_c, at);
     const pack<state, VEC> start = load_or<VEC>(state(0), c0, at);
-    pack<state, VEC> now = start, dc = load<VEC>(dc_last + at);
+    pack<state, VEC> now = start, dc = load_or<VEC>(state(0), dc_last, at);
     pack<state, VEC> dv0{}, dv1{}, db0{}, db1{};
     const int64 first = on.first * D + channel, step = on.step * D;
     if (on.frames) now = load<VEC>(c + first);

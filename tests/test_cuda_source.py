@@ -214,6 +214,18 @@ def test_inference_saves_no_state_and_changes_no_bit(on_host):
     assert torch.equal(c_last, expected["c_last"])
 
 
+def test_a_last_state_without_a_gradient_counts_as_one_of_zeros(on_host):
+    on_host((1, 16))
+    tensors, lengths = make(7, 2, 8, [7, 3], torch.float32)
+    u, x, *state = (t.detach() for t in tensors.values())
+    *_, c = cuda.forward(u, x, *state, lengths, None, True, True)
+    grads = [
+        cuda.backward(x, dc_last, u, x, *state, lengths, None, c, True)
+        for dc_last in (None, torch.zeros(2, 8))
+    ]
+    assert_equal(*(dict(enumerate(g)) for g in grads), tolerance=0)
+
+
 @pytest.mark.parametrize("D", [5, 6])
 def test_gradients_lie_where_compiled_code_looks_for_them(D, on_host):
     """torch's inductor refuses an operator's result at another address."""

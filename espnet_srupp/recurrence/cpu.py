@@ -42,7 +42,7 @@ def forward(
 
 def backward(
     dh: Tensor,
-    dc_last: Tensor,
+    dc_last: Tensor | None,
     u: Tensor,
     x: Tensor,
     v: Tensor,
@@ -57,6 +57,7 @@ def backward(
     T, B, D = x.shape
     arrays = _arrays(u, x, v, b, c0, lengths, mask_c)
     frames = _frames(x, v)
+    dc_last = v.new_zeros(B, D) if dc_last is None else dc_last
     grads = to_numpy(dh, frames), to_numpy(dc_last, v.dtype), to_numpy(c, v.dtype)
     # dv and db are sums over time, one for each row of the batch
     out = empty(frames, (T, B, 3, D), (T, B, D))

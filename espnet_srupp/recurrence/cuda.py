@@ -81,7 +81,7 @@ def forward(
 
 def backward(
     dh: Tensor,
-    dc_last: Tensor,
+    dc_last: Tensor | None,
     u: Tensor,
     x: Tensor,
     v: Tensor,
@@ -128,9 +128,11 @@ def _launch(
     # what a kernel fetches for a column and frame: u, x and, backward, dh and c
     fetched = 4 * x.itemsize if kernel == "forward" else 5 * x.itemsize + v.itemsize
     pointers = [0 if t is None else t.data_ptr() for t in (*inputs, *outputs)]
-    numbers = (t for t in inputs if t is not None and t.dtype != torch.int64)
-    starts = (t.data_ptr() for t in numbers)
-    aligned = not any(n % WIDEST for n in (width * x.itemsize, *starts))
+    places = width * x.itemsize
+    for t, pointer in zip(inputs, pointers, strict=False):
+        if t is not None and t.dtype != torch.int64:
+            places |= pointer
+    aligned = places % WIDEST == 0
     geometry = choose(B * D, aligned, fetched, x.itemsize, _card(x.device))
     # a warp has channels of one row and one direction
     warps = B * (D // width) * -(-width // (WARP * geometry.channels))

@@ -4,13 +4,14 @@
 torch.export: each sees one node, whose shapes the fake implementations tell.
 """
 
+import functools
 from importlib import import_module
+from types import ModuleType
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
-from torch.autograd import Function
-from torch.autograd.forward_ad import unpack_dual
+from torch.autograd import Function, forward_ad
 
 # not when first needed: `team` is to see the process that imports this
 from . import reference, team  # noqa: F401
@@ -75,16 +76,24 @@ def recurrence(
     if _choose(backend, u.device.type) == "reference":
         return reference.recurrence(u, x, v, b, c0, lengths, mask_c, bidirectional)
     differentiable = [t for t in (u, x, v, b, c0) if t is not None]
-    if any(unpack_dual(t).tangent is not None for t in differentiable):
+    # asking each tensor takes the host of a GPU long
+    dual = forward_ad._current_level >= 0
+    if dual and any(
+        forward_ad.unpack_dual(t).tangent is not None for t in differentiable
+    ):
         # torch would take them for zeros
         raise NotImplementedError(
             "recurrence: the kernels have no tangents for forward-mode AD; pass "
             'backend="reference".'
         )
     save_c = torch.is_grad_enabled() and any(t.requires_grad for t in differentiable)
-    h, c_last, _ = recurrence_forward(
-        u, x, v, b, c0, lengths, mask_c, bidirectional, save_c
-    )
+    args = u, x, v, b, c0, lengths, mask_c, bidirectional, save_c
+    if save_c or torch.compiler.is_compiling():
+        h, c_last, _ = recurrence_forward(*args)
+    else:
+        # what a GPU's host need not do twice
+        with torch._C._AutoDispatchBelowAutograd():
+            h, c_last, _ = recurrence_forward(*args)
     return h, c_last
 
 
@@ -150,7 +159,7 @@ LIBRARY.define(
     tags=torch.Tag.pt2_compliant_tag,
 )
 LIBRARY.define(
-    "recurrence_backward(Tensor dh, Tensor dc_last, Tensor u, Tensor x, Tensor v, "
+    "recurrence_backward(Tensor dh, Tensor? dc_last, Tensor u, Tensor x, Tensor v, "
     "Tensor b, Tensor? c0, Tensor? lengths, Tensor? mask_c, Tensor c, "
     "bool bidirectional) -> (Tensor du, Tensor dx, Tensor dv, Tensor db, Tensor dc0)",
     tags=torch.Tag.pt2_compliant_tag,
@@ -163,11 +172,15 @@ recurrence_backward = torch.ops.espnet_srupp.recurrence_backward.default
 def register_kernels(backend: str) -> None:
     """Has `backend`'s module run the operators; it is imported when first needed."""
 
+    @functools.cache
+    def module() -> ModuleType:
+        return import_module(f".{backend}", __package__)
+
     def forward(*args):
-        return import_module(f".{backend}", __package__).forward(*args)
+        return module().forward(*args)
 
     def backward(*args):
-        return import_module(f".{backend}", __package__).backward(*args)
+        return module().backward(*args)
 
     LIBRARY.impl("recurrence_forward", forward, backend.upper())
     LIBRARY.impl("recurrence_backward", backward, backend.upper())
@@ -210,7 +223,6 @@ class Recurrence(Function):
             )
         u, x, v, b, c0, lengths, mask_c, c = ctx.saved_tensors
         dh = torch.zeros_like(x) if dh is None else dh
-        dc_last = v.new_zeros(x.shape[1:]) if dc_last is None else dc_last
         du, dx, dv, db, dc0 = recurrence_backward(
             dh, dc_last, u, x, v, b, c0, lengths, mask_c, c, ctx.bidirectional
         )
