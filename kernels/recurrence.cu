@@ -312,9 +312,9 @@ struct courier {
     __device__ void operator()(char *slot, bool last) {
 #pragma unroll
         for (int i = 0; i < COPIES; i++) {
-            const bool whole = (i + 1) * WARP * UNIT <= BYTES, state_ = STATES && last;
-            if ((whole || place(i) < BYTES) && !(state_ && place(i) >= STATE))
-                fetch<UNIT>(slot + place(i), from[i]);
+            const bool within = (i + 1) * WARP * UNIT <= BYTES || place(i) < BYTES;
+            const bool missing = STATES && last && place(i) >= STATE;
+            if (within && !missing) fetch<UNIT>(slot + place(i), from[i]);
             from[i] += step[i];
         }
     }
