@@ -1,7 +1,7 @@
 """kernels/recurrence.cu without a GPU: as C++, and as what NVRTC makes of it.
 
 The launcher is the real one, espnet_srupp/recurrence/cuda.py, with tensors on the CPU;
-only the last step, the launch, is replaced by a loop over threads (tests/host). It runs
+only the last step, the launch, is replaced by a loop over blocks (tests/host). It runs
 the source itself, or NVRTC's PTX translated to C++, where an asynchronous copy takes as
 long as it may and accesses are checked for their bounds and alignment.
 """
@@ -132,9 +132,10 @@ def test_source_equals_reference(
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-def test_half_types_equal_reference(geometry, dtype, on_host, poisoned_memory):
+@pytest.mark.parametrize("D", [16, 272], ids=["part-of-a-warp", "a-warp-and-part"])
+def test_half_types_equal_reference(D, geometry, dtype, on_host, poisoned_memory):
     on_host(geometry)
-    tensors, lengths = make(40, 3, 16, [40, 0, 21], dtype)
+    tensors, lengths = make(40, 3, D, [40, 0, 21], dtype)
     actual = run(tensors, lengths, bidirectional=True)
     expected = run(tensors, lengths, bidirectional=True, backend="reference")
     assert actual["h"].dtype == actual["du"].dtype == dtype
