@@ -167,7 +167,8 @@ def attend(
     k, v, keys = aligned(k, v, keys)
     tile = TILE_CPU if q.is_cpu else TILE
     if q.shape[1] * q.shape[2] <= tile:
-        # the scores are few beside what else is kept for the backward pass
+        # the scores are few beside U, which is kept as well for the backward pass; in
+        # float16, where they are float32, as many, at the paper's size and the most T
         return attend_plainly(q, k, v, keys, dropout_rate)
     tiles = [attend_tile(y, k, v, keys, dropout_rate) for y in q.split(tile, dim=2)]
     return torch.cat(tiles, dim=2)
@@ -178,11 +179,11 @@ def fused(q: Tensor, dropout_rate: float) -> bool:
 
     Where it has none it builds them, and does not say so. On GPUs heads of more than
     256 channels have the memory-efficient kernel alone. In bfloat16 on an H200 it takes
-    0.7 to 0.8 times as long as tiles up to 374 frames and 1.1 to 2.3 times from 500 to
-    15000; with gradients 3 times as long at either end. The CPU's for bfloat16 takes a
-    third of the time of `attend_tile` with AMX, two to three times as long where the
-    CPU has but AVX512-BF16, and a quarter to a thirtieth where it has neither.
-    benchmarks/attention.py measures it.
+    0.6 to 0.8 times as long as tiles up to 374 frames and 1.1 to 2.3 times from 500 to
+    15000; with gradients 2.6 times or more for 250 to 7500. The CPU's for bfloat16
+    takes a third of the time of `attend_tile` with AMX, two to three times as long
+    where the CPU has but AVX512-BF16, and a quarter to a thirtieth where it has neither
+    (benchmarks/attention.py measures it).
     """
     if q.is_cuda:
         _, _, T, E = q.shape
@@ -212,7 +213,8 @@ def aligned(
     """A multiple of `WHOLE` keys, the last of them masked."""
     T = k.shape[2]
     extra = -T % (WHOLE_CPU if k.is_cpu else WHOLE)
-    if extra:
+    # by 0 as well in compiled code, which is one for all lengths
+    if torch.compiler.is_compiling() or extra:
         if keys is None:
             keys = torch.ones(1, 1, 1, T, dtype=torch.bool, device=k.device)
         k, v = (F.pad(y, (0, 0, 0, extra)) for y in (k, v))

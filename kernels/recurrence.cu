@@ -291,7 +291,7 @@ struct courier {
             else if (row < 3)
                 send(i, u + row * D, on.first, 3 * D, at % ROW, on);
             else
-                send(i, row == 3 ? x : dh, on.first, D, at % ROW, on);
+                send(i, row == 3 ? x : dh, on.first, D, at % ROW, on);  // or beyond BYTES
         }
     }
 

@@ -29,7 +29,7 @@ CARD = cuda.Card(multiprocessors=132, shared_bytes=228 * 1024)  # an H200's
 def test_geometry_of_an_h200(B, dtype, forward, backward):
     size = dtype.itemsize
     for expected, fetched in ((forward, 4 * size), (backward, 5 * size + 4)):
-        chosen = cuda.choose(B * 3328, True, fetched, size, CARD)
+        chosen = cuda.choose(B * 3328, 16, fetched, size, CARD)
         assert chosen == (*expected, 16)
 
 
@@ -40,6 +40,7 @@ def test_geometry_of_an_h200(B, dtype, forward, backward):
 def test_a_geometry_fits_the_tensors(B, D, dtype, skipped, monkeypatch):
     state = torch.float64 if dtype == torch.float64 else torch.float32
     x = torch.empty(B * D + skipped, dtype=dtype)[skipped:].view(1, B, D)
+    c = torch.empty(B * D + skipped, dtype=state)[skipped:].view(1, B, D)
     u, v = x[:, :, None].expand(1, B, 3, D), torch.empty(2, D, dtype=state)
     chosen, started = [], []
 
@@ -51,11 +52,11 @@ def test_a_geometry_fits_the_tensors(B, D, dtype, skipped, monkeypatch):
     monkeypatch.setattr(cuda, "choose", choose)
     monkeypatch.setattr(cuda, "_card", lambda device: CARD)
     monkeypatch.setattr(cuda, "_start", lambda *args: started.append(args[2]))
-    cuda._launch("forward", x, v, False, [u, x, v], [])
+    cuda._launch("forward", x, v, False, [u, x, v, c], [])
     (((channels, frames, copied), fetched),) = chosen
     assert D % channels == 0
-    assert all(t.data_ptr() % (channels * t.itemsize) == 0 for t in (x, v))
-    assert D * x.itemsize % copied == x.data_ptr() % copied == 0
+    assert all(t.data_ptr() % (channels * t.itemsize) == 0 for t in (x, v, c))
+    assert all(D * t.itemsize % copied == t.data_ptr() % copied == 0 for t in (x, c))
     assert frames * channels * fetched * cuda.WARP <= cuda.BLOCK_BYTES
     assert started == [B * -(-D // (32 * channels))]
 

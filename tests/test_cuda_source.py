@@ -6,12 +6,14 @@ the source itself, or NVRTC's PTX translated to C++, where an asynchronous copy 
 long as it may and accesses are checked for their bounds and alignment.
 """
 
+import itertools
 import shutil
 
 import pytest
 import torch
 from host.start import (
     FEW,
+    FITTING,
     GEOMETRIES,
     TYPES,
     compile_as_cupy,
@@ -48,8 +50,8 @@ def start(request, tmp_path_factory):
 def always(geometry, few=False):
     """A stand-in for `cuda.choose`; not all fit all types and tensors."""
 
-    def choose(columns, aligned, fetched, io, card):
-        return serving(geometry, aligned, io, few)
+    def choose(columns, fitting, fetched, io, card):
+        return serving(geometry, fitting, io, few)
 
     return choose
 
@@ -155,16 +157,15 @@ def test_a_geometry_changes_no_bit(dtype, on_host):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("D", [5, 6, 8, 16])
+@pytest.mark.parametrize("D", [5, 6, 8, 12, 16])
 def test_words_lie_where_they_can_be_moved(D, dtype, on_host, monkeypatch):
     """A GPU refuses to move a word whose address is not a multiple of its size."""
     chosen = set()
 
-    def choose(columns, aligned, *args):
-        channels = cuda_choose(columns, aligned, *args).channels
-        geometry = serving((channels, FEW[channels][1]), aligned, dtype.itemsize)
-        chosen.add(geometry)
-        return geometry
+    def choose(columns, fitting, *args):
+        channels, _, copied = cuda_choose(columns, fitting, *args)
+        chosen.add((channels, copied))
+        return serving((channels, FEW[channels][1]), fitting, dtype.itemsize)
 
     cuda_choose = cuda.choose
     monkeypatch.setattr(cuda, "choose", choose)
@@ -181,12 +182,16 @@ def test_words_lie_where_they_can_be_moved(D, dtype, on_host, monkeypatch):
     # small ones are copied, so that they do not make large ones slow
     small = unaligned | {k: tensors[k] for k in "ux"}
     assert_equal(run(small, lengths, **options), aligned, tolerance=0)
-    whole = D // (1 + options["bidirectional"]) * dtype.itemsize % cuda.WIDEST == 0
-    most = 4 if dtype.itemsize == 2 else cuda.WIDE // dtype.itemsize
-    expected = (most, cuda.WIDEST) if whole else (1, dtype.itemsize)
-    assert {(g.channels, g.copied) for g in chosen} == {expected}
+    half, width = dtype.itemsize == 2, D // (1 + options["bidirectional"])
+    if width * dtype.itemsize % 16 == 0:
+        expected = 4 if half else 8 // dtype.itemsize, 16
+    elif half and width % 2 == 0:
+        expected = 2, 4
+    else:
+        expected = 1, dtype.itemsize
+    assert chosen == {expected}
     assert_equal(run(unaligned, lengths, **options), aligned, tolerance=0)
-    assert (1, dtype.itemsize) in {(g.channels, g.copied) for g in chosen}
+    assert chosen == {expected, (1, dtype.itemsize)}
 
 
 def test_strided_tensors_equal_contiguous_ones(on_host):
@@ -320,8 +325,8 @@ def test_half_numbers_are_rounded_as_torch_rounds(dtype, on_host):
 @pytest.mark.parametrize("dtype", TYPES)
 def test_nvrtc_compiles_without_spilling_registers(dtype, architecture):
     state = torch.float64 if dtype == torch.float64 else torch.float32
-    served = {serving(g, True, dtype.itemsize) for g in ((4, 4), (2, 16), (1, 32))}
-    served.add(serving((1, 16), False, dtype.itemsize))
+    chosen = itertools.product(((4, 4), (2, 16), (1, 32)), FITTING)
+    served = {serving(*given, dtype.itemsize) for given in chosen}
     names = [cuda.instance("backward", dtype, state, g) for g in served]
     names += [cuda.instance("forward", dtype, state, g, True) for g in served]
     options = f"-arch=sm_{architecture}", "--ptxas-options=-v"

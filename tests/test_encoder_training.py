@@ -186,7 +186,11 @@ def assert_same_step(encoder, plain, frames, rows=2):
     + [{"gradient_checkpointing": True}],
     ids=str,
 )
-def test_layers_are_compiled_once_for_all_lengths(options, graphs):
+@pytest.mark.parametrize("tiles", [False, True], ids=["sdpa", "tiles"])
+def test_layers_are_compiled_once_for_all_lengths(tiles, options, graphs, monkeypatch):
+    if tiles:  # as wide attention on a GPU, whose keys are a multiple of 8
+        monkeypatch.setattr(attention, "fused", lambda *_: False)
+        monkeypatch.setattr(attention, "WHOLE_CPU", attention.WHOLE)
     options = {"dropout_rate": 0.0, **options}
     encoder, _ = build(compile_layers=True, **options)
     plain, _ = build(**options)
@@ -194,7 +198,8 @@ def test_layers_are_compiled_once_for_all_lengths(options, graphs):
     assert_same_step(encoder, plain, 60)
     made = graphs.frame_count
     assert made > 0
-    for frames, rows in ((100, 2), (61, 4), (300, 3)):
+    # 131 give 32 frames of the layers
+    for frames, rows in ((100, 2), (61, 4), (131, 2), (300, 3)):
         assert_same_step(encoder, plain, frames, rows)
     assert graphs.frame_count == made
 

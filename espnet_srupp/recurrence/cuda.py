@@ -28,6 +28,7 @@ OPTIONS = ("-std=c++17", "--fmad=false")
 WARP = 32
 WIDEST = 16  # bytes that an instruction moves
 WIDE = 8  # of a lane's u and x, beyond which it was slower
+WORD = 4
 # a lane takes so many channels where as many warps are left to each multiprocessor
 WARPS = {2: 1.5, 4: 6}
 # share of a multiprocessor's shared memory that holds frames fetched ahead
@@ -43,7 +44,7 @@ class Geometry(NamedTuple):
 
     channels: int  # of a lane: 1, 2 or 4
     frames: int  # fetched ahead
-    copied: int  # bytes by each copy ahead, 16 or a number's
+    copied: int  # bytes, each time
 
 
 class Stream(NamedTuple):
@@ -130,10 +131,11 @@ def _launch(
     pointers = [0 if t is None else t.data_ptr() for t in (*inputs, *outputs)]
     places = width * x.itemsize
     for t, pointer in zip(inputs, pointers, strict=False):
-        if t is not None and t.dtype != torch.int64:
-            places |= pointer
-    aligned = places % WIDEST == 0
-    geometry = choose(B * D, aligned, fetched, x.itemsize, _card(x.device))
+        if t is not None and t.dtype != torch.int64 and pointer % WIDEST:
+            places |= pointer // t.itemsize * x.itemsize
+    # a power of two, of which all places are multiples
+    fitting = min(places & -places, WIDEST)
+    geometry = choose(B * D, fitting, fetched, x.itemsize, _card(x.device))
     # a warp has channels of one row and one direction
     warps = B * (D // width) * -(-width // (WARP * geometry.channels))
     if warps:
@@ -155,13 +157,13 @@ def instance(
 
 
 @functools.cache
-def choose(columns: int, aligned: bool, fetched: int, io: int, card: Card) -> Geometry:
+def choose(columns: int, fitting: int, fetched: int, io: int, card: Card) -> Geometry:
     """Many channels to a lane where they abound, many frames ahead where not.
 
     Args:
         columns: rows times channels.
-        aligned: whether a direction's channels take, and all tensors begin at, a
-            multiple of `WIDEST` bytes.
+        fitting: bytes, of which the size of a direction's channels and where tensors
+            begin are multiples; `WIDEST` at most.
         fetched: bytes for a column and frame.
         io: bytes of a number of u and x.
         card: what it runs on.
@@ -170,13 +172,19 @@ def choose(columns: int, aligned: bool, fetched: int, io: int, card: Card) -> Ge
     channels = 1
     for n, least in WARPS.items():
         # of 2 bytes, one to a lane was slower at any size
-        if aligned and n * io <= WIDE and (n * io <= 4 or warps / n >= least):
+        many = n * io <= WORD or warps / n >= least
+        if many and n * io <= min(copied(fitting, io), WIDE):
             channels = n
     # a warp's share of the shared memory
     room = min(SHARE * card.shared_bytes * channels / max(warps, 1), BLOCK_BYTES)
     deep = (n for n in (32, 16, 8) if n * channels * fetched * WARP <= room)
     frames = max(next(deep, 0), LEAST // channels)
-    return Geometry(channels, frames, WIDEST if aligned else io)
+    return Geometry(channels, frames, copied(fitting, io))
+
+
+def copied(fitting: int, io: int) -> int:
+    """Bytes of a copy into the ring; fewer than a word are not copied ahead."""
+    return fitting if fitting == WIDEST else max(io, min(fitting, WORD))
 
 
 @functools.cache

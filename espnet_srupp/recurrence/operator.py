@@ -87,13 +87,9 @@ def recurrence(
             'backend="reference".'
         )
     save_c = torch.is_grad_enabled() and any(t.requires_grad for t in differentiable)
-    args = u, x, v, b, c0, lengths, mask_c, bidirectional, save_c
-    if save_c or torch.compiler.is_compiling():
-        h, c_last, _ = recurrence_forward(*args)
-    else:
-        # what a GPU's host need not do twice
-        with torch._C._AutoDispatchBelowAutograd():
-            h, c_last, _ = recurrence_forward(*args)
+    h, c_last, _ = recurrence_forward(
+        u, x, v, b, c0, lengths, mask_c, bidirectional, save_c
+    )
     return h, c_last
 
 

@@ -113,7 +113,6 @@ BINARY(sub_s64, u64, a - b)
 BINARY(mul_lo_s32, u32, a * b)
 BINARY(mul_lo_s64, u64, a * b)
 TERNARY(mad_lo_s32, u32, a * b + c)
-BINARY(mul_wide_u32, u32, u64(a) * b)
 BINARY(mul_wide_s32, s32, s64(a) * b)
 BINARY(div_u32, u32, a / b)
 BINARY(div_s64, s64, a / b)
@@ -251,7 +250,7 @@ inline void cp_async_commit_group() { machine.commit(); }
 inline void cp_async_wait_group(u64 last) { machine.wait(last); }
 inline void bar_warp_sync(u32) { warp.sync(); }
 
-using kernel = void(const u64 *param, u32 ctaid_x, u32 ntid_x, u32 tid_x);
+using kernel = void(const u64 *param, u32 ctaid_x, u32 tid_x);
 
 // Runs a kernel's blocks one after another; returns what went wrong, or an empty text.
 inline const char *run(kernel *walk, u64 shared_bytes, u32 blocks, const u64 *param) {
@@ -261,7 +260,7 @@ inline const char *run(kernel *walk, u64 shared_bytes, u32 blocks, const u64 *pa
         for (u32 block = 0; block < blocks; block++) {
             machine.begin_block(shared_bytes);
             warp.run([&](int lane) {
-                walk(param, block, 32, lane);
+                walk(param, block, lane);
                 machine.end_lane();
             });
         }

@@ -10,7 +10,7 @@ REGISTERS = {"pred": "bool", "b16": "u16", "b32": "u32", "b64": "u64"}
 REGISTERS |= {"f32": "f32", "f64": "f64"}
 KERNEL = re.compile(r"\.entry (\w+)\(.*?\n\{\n(.*?)\n\}\n", re.DOTALL)
 OPERAND = re.compile(
-    r"""  %(?P<special>(?:ctaid|ntid|tid)\.x|temp)
+    r"""  %(?P<special>(?:ctaid|tid)\.x|temp)
         | %(?P<kind>[a-z]+)(?P<number>\d+)
         | 0(?P<float>[fd])(?P<bits>[0-9A-F]+)
         | \w+_param_(?P<parameter>\d+)""",
@@ -18,7 +18,7 @@ OPERAND = re.compile(
 )
 
 TEMPLATE = """
-static void walk{name}(const u64 *param, u32 ctaid_x, u32 ntid_x, u32 tid_x) {{
+static void walk{name}(const u64 *param, u32 ctaid_x, u32 tid_x) {{
 {code}
 }}
 extern "C" const char *{name}(u32 blocks, const u64 *param) {{

@@ -17,24 +17,26 @@ SOURCE = HERE.parents[1] / "kernels" / "recurrence.cu"
 TYPES = list(cuda.NAMES)
 # channels and frames of what `cuda.choose` returns for the sizes of kernels/README.md
 GEOMETRIES = [(1, 32), (1, 16), (2, 32), (2, 16), (2, 8), (4, 8), (4, 4)]
-# compiling is most of the tests' time: of those, where no state is saved, and on cards
-# that copy nothing ahead, where a deeper ring is but a longer loop
+# compiling is most of the tests' time, and a deeper ring is but a longer loop: these
+# where no state is saved, where copies are small, and on cards that copy nothing ahead
 FEW = {1: (1, 16), 2: (2, 8), 4: (4, 4)}
+FITTING = (1, cuda.WORD, cuda.WIDEST)
 FLAGS = ["-std=c++17", "-march=native", "-fno-strict-aliasing", "-ffp-contract=off"]
 FLAGS += ["-fPIC", "-shared", f"-I{HERE}"]
 STRICT = ["-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas"]
 
 
 def serving(
-    geometry: tuple[int, int], aligned: bool, io: int, few: bool = False
+    geometry: tuple[int, int], fitting: int, io: int, few: bool = False
 ) -> cuda.Geometry:
     """The geometry, or the one nearest to it that there is for such tensors."""
     channels, frames = geometry
-    if not aligned or channels * io > cuda.WIDE:
-        channels = 1
-    if few or (channels, frames) not in GEOMETRIES or not aligned:
+    copied = cuda.copied(fitting, io)
+    while channels * io > min(copied, cuda.WIDE):
+        channels //= 2
+    if few or copied < cuda.WIDEST or (channels, frames) not in GEOMETRIES:
         channels, frames = FEW[channels]
-    return cuda.Geometry(channels, frames, cuda.WIDEST if aligned else io)
+    return cuda.Geometry(channels, frames, copied)
 
 
 def instances(geometries: Collection[tuple[int, int]] = GEOMETRIES) -> Iterator[str]:
@@ -42,8 +44,8 @@ def instances(geometries: Collection[tuple[int, int]] = GEOMETRIES) -> Iterator[
     for dtype in TYPES:
         types = dtype, torch.float64 if dtype == torch.float64 else torch.float32
         served = {
-            serving(geometry, aligned, dtype.itemsize)
-            for geometry, aligned in itertools.product(geometries, (False, True))
+            serving(geometry, fitting, dtype.itemsize)
+            for geometry, fitting in itertools.product(geometries, FITTING)
         }
         for geometry in sorted(served):
             yield cuda.instance("backward", *types, geometry)
