@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from espnet_srupp.recurrence import recurrence
+from espnet_srupp.recurrence import cuda, recurrence
 from espnet_srupp.recurrence.operator import recurrence_backward, recurrence_forward
 
 
@@ -44,10 +44,10 @@ def for_backward(inputs: list[Tensor]) -> list[Tensor]:
 
 def kernels(T: int, B: int, D: int, dtype: torch.dtype) -> list[tuple]:
     """(name, function, input sets, bytes moved), for each kind of run."""
-    io, state = dtype.itemsize, torch.float32.itemsize
+    io, state = dtype.itemsize, torch.float32.itemsize / cuda.EVERY
     sets = fresh(lambda: make(T, B, D, dtype))
     backward_sets = [for_backward(inputs) for inputs in sets]
-    # u, x in and h out; then c out; then u, x, dh and c in, du and dx out
+    # u, x in and h out; then some c out; then u, x, dh and these in, du and dx out
     return [
         ("forward, inference", infer, sets, 5 * io * T * B * D),
         ("forward, training", train, sets, (5 * io + state) * T * B * D),

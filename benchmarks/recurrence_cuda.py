@@ -113,12 +113,14 @@ def sweep(args: argparse.Namespace) -> Iterator[dict]:
         for name, function, sets, _ in cases:
             with mock.patch.object(cuda, "choose", wraps=cuda.choose) as chosen:
                 function(*sets[0])
-            fetched = chosen.call_args.args[2]
+            _, _, fetched, io, together, _ = chosen.call_args.args
             chosen = cuda.choose(*chosen.call_args.args)
-            for channels, frames in itertools.product((1, 2, 4), (32, 16, 8, 4)):
+            for channels, frames in itertools.product((1, 2, 4), (*cuda.FRAMES, 4)):
                 geometry = cuda.Geometry(channels, frames, chosen.copied)
                 ring = channels * frames * fetched * cuda.WARP
-                if ring > cuda.BLOCK_BYTES or args.size // 2 % channels:
+                least = max(8 // channels, 2 * together)
+                fits = args.size // 2 % channels == 0 and channels * io <= cuda.WIDE
+                if ring > cuda.RING_BYTES or frames < least or not fits:
                     continue
                 with mock.patch.object(cuda, "choose", return_value=geometry):
                     ms = milliseconds(function, sets, args.repeats)

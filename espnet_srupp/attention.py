@@ -164,14 +164,14 @@ def attend(
     if fused(q, dropout_rate):
         with sdpa_kernel(KERNELS):
             return F.scaled_dot_product_attention(q, k, v, keys, dropout_rate)
-    k, v, keys = aligned(k, v, keys)
+    _, heads, T, _ = q.shape
+    given = *aligned(k, v, keys), T, dropout_rate
     tile = TILE_CPU if q.is_cpu else TILE
-    if q.shape[1] * q.shape[2] <= tile:
+    if heads * T <= tile:
         # the scores are few beside U, which is kept as well for the backward pass; in
         # float16, where they are float32, as many, at the paper's size and the most T
-        return attend_plainly(q, k, v, keys, dropout_rate)
-    tiles = [attend_tile(y, k, v, keys, dropout_rate) for y in q.split(tile, dim=2)]
-    return torch.cat(tiles, dim=2)
+        return attend_plainly(q, *given)
+    return torch.cat([attend_tile(y, *given) for y in q.split(tile, dim=2)], dim=2)
 
 
 def fused(q: Tensor, dropout_rate: float) -> bool:
@@ -195,13 +195,13 @@ def fused(q: Tensor, dropout_rate: float) -> bool:
     return dropout_rate == 0 and (q.dtype != torch.bfloat16 or not TILED)
 
 
-def attend_tile(q, k, v, keys, dropout_rate) -> Tensor:
+def attend_tile(q, k, v, keys, real, dropout_rate) -> Tensor:
     """Attends from a tile of queries; the backward pass computes its scores again."""
     if not torch.is_grad_enabled():
-        return attend_plainly(q, k, v, keys, dropout_rate)
+        return attend_plainly(q, k, v, keys, real, dropout_rate)
     return checkpoint(
         attend_plainly,
-        *(q, k, v, keys, dropout_rate),
+        *(q, k, v, keys, real, dropout_rate),
         use_reentrant=False,
         preserve_rng_state=dropout_rate > 0,
     )
@@ -210,19 +210,18 @@ def attend_tile(q, k, v, keys, dropout_rate) -> Tensor:
 def aligned(
     k: Tensor, v: Tensor, keys: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """A multiple of `WHOLE` keys, the last of them masked."""
+    """A multiple of `WHOLE` keys, of which the last may not be real."""
     T = k.shape[2]
     extra = -T % (WHOLE_CPU if k.is_cpu else WHOLE)
     # by 0 as well in compiled code, which is one for all lengths
     if torch.compiler.is_compiling() or extra:
-        if keys is None:
-            keys = torch.ones(1, 1, 1, T, dtype=torch.bool, device=k.device)
         k, v = (F.pad(y, (0, 0, 0, extra)) for y in (k, v))
-        keys = F.pad(keys, (0, extra))
+        keys = None if keys is None else F.pad(keys, (0, extra))
     return k, v, keys
 
 
-def attend_plainly(q, k, v, keys, dropout_rate) -> Tensor:
+def attend_plainly(q, k, v, keys, real, dropout_rate) -> Tensor:
+    """`real`: how many keys `aligned` was given; `keys`: which of all are real."""
     B, heads, T, E = q.shape
     q, k, v = (y.flatten(0, 1) for y in (q, k, v))
     # the factor within the product, which rounds once
@@ -232,9 +231,13 @@ def attend_plainly(q, k, v, keys, dropout_rate) -> Tensor:
     if scores.dtype == torch.float16:
         # without a norm of the queries they can be more than it holds
         scores = scores.clamp(-HALF_MAX, HALF_MAX).float()
+    low = torch.finfo(scores.dtype).min
     if keys is not None:
         padded = (~keys).expand(B, heads, -1, -1).flatten(0, 1)
-        scores = scores.masked_fill_(padded, torch.finfo(scores.dtype).min)
+        scores = scores.masked_fill_(padded, low)
+    elif real < scores.shape[2]:
+        # not all scores are read and written for the sake of a few
+        scores[:, :, real:] = low
     # of bfloat16 too it is computed in float32, and read and written as it is
     weights = F.dropout(scores.softmax(-1, dtype=scores.dtype), dropout_rate)
     return torch.bmm(weights.to(v.dtype), v).view(B, heads, T, E)

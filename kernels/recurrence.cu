@@ -166,23 +166,19 @@ __device__ inline void wait() {
 #endif
 }
 
-// visit(i, last) for each i below count and GROUP; MORE: count is known to be larger
-template <int GROUP, bool MORE = false, typename Visit>
+// visit(i) for each i below count and GROUP
+template <int GROUP, typename Visit>
 __device__ __forceinline__ void each(int count, Visit visit) {
-    if (MORE || count > GROUP) {
 #pragma unroll
-        for (int i = 0; i < GROUP; i++) visit(i, false);
-    } else {
-#pragma unroll
-        for (int i = 0; i < GROUP; i++)
-            if (i < count) visit(i, i == count - 1);
-    }
+    for (int i = 0; i < GROUP; i++)
+        if (i < count) visit(i);
 }
 
-// The next two groups of frames are fetched, read and walked; MORE: all of them are there.
-template <bool MORE, int AHEAD, int GROUP, typename Frame, typename Fetch, typename Read,
+// The next two groups of frames are fetched, read and walked; MORE: all of them are there,
+// and at least one after them.
+template <bool MORE, int AHEAD, int GROUP, typename Group, typename Fetch, typename Read,
           typename Walk>
-__device__ __forceinline__ void two_groups(int &n, int &slot, Frame (&frames)[2][GROUP],
+__device__ __forceinline__ void two_groups(int &n, int &slot, Group (&groups)[2],
                                            Fetch &fetch, Read &read, Walk &walk) {
 #pragma unroll
     for (int half = 0; half < 2; half++, n -= GROUP) {
@@ -190,38 +186,36 @@ __device__ __forceinline__ void two_groups(int &n, int &slot, Frame (&frames)[2]
         // the next group has come for every lane, and all have read the one before it,
         // whose slots are free now
         __syncwarp();
-        each<GROUP, MORE>(n - AHEAD, [&](int i, bool last) { fetch(slot + i, last); });
+        fetch(slot, MORE ? GROUP + 1 : n - AHEAD);
         commit();
         slot = slot + GROUP == AHEAD ? 0 : slot + GROUP;
-#pragma unroll
-        for (int i = 0; i < GROUP; i++) frames[1 - half][i] = read(slot + i);
-        each<GROUP, MORE>(n, [&](int i, bool last) { walk(frames[half][i], last); });
+        groups[1 - half] = read(slot);
+        walk(groups[half], MORE ? GROUP + 1 : n);
     }
 }
 
-// For each of n frames fetch(slot, last), and about AHEAD frames later
-// walk(read(slot), last), in groups: one is read while the one before is walked.
-template <typename Frame, int VEC, int AHEAD, typename Fetch, typename Read,
+// For n frames in groups fetch(slot, left), and about AHEAD frames later
+// walk(read(slot), left), `left` frames being there from the group's first on: one group is
+// read while the one before is walked.
+template <typename Group, int AHEAD, int GROUP, typename Fetch, typename Read,
           typename Walk>
 __device__ __forceinline__ void pipeline(int n, Fetch fetch, Read read, Walk walk) {
-    constexpr int GROUP = 4 / VEC < AHEAD / 2 ? 4 / VEC : AHEAD / 2;
+    static_assert(AHEAD % GROUP == 0 && AHEAD >= 2 * GROUP, "");
 #pragma unroll 1
     for (int slot = 0; slot < AHEAD; slot += GROUP) {
-        each<GROUP>(n - slot, [&](int i, bool last) { fetch(slot + i, last); });
+        fetch(slot, n - slot);
         commit();
     }
     wait<AHEAD / GROUP - 1>();
     __syncwarp();
-    Frame frames[2][GROUP];
-#pragma unroll
-    for (int i = 0; i < GROUP; i++) frames[0][i] = read(i);
+    Group groups[2] = {read(0)};
     int slot = 0;
     // without branches the compiler has one group fetched, one read and one walked at once
 #pragma unroll 1
     while (n > AHEAD + 2 * GROUP)
-        two_groups<true, AHEAD>(n, slot, frames, fetch, read, walk);
+        two_groups<true, AHEAD, GROUP>(n, slot, groups, fetch, read, walk);
 #pragma unroll 1
-    while (n > 0) two_groups<false, AHEAD>(n, slot, frames, fetch, read, walk);
+    while (n > 0) two_groups<false, AHEAD, GROUP>(n, slot, groups, fetch, read, walk);
 }
 
 // sigmoid(u + v c + b) for each channel of a pack
@@ -271,56 +265,70 @@ struct columns {
     }
 };
 
-// Frames on their way to a warp: in shared memory ROWS rows of io, u's three and those of
-// x and dh, then one of states if STATES. Lanes take UNIT bytes each, whoever reads them.
-template <typename io, typename state, int VEC, int ROWS, bool STATES, int UNIT>
+// Bytes on their way to shared memory, where lanes take UNIT of them each, whoever reads
+// them.
+template <int BYTES, int UNIT>
 struct courier {
-    static constexpr int ROW = WARP * VEC * sizeof(io), STATE = ROWS * ROW;
-    static constexpr int BYTES = STATE + (STATES ? WARP * VEC * sizeof(state) : 0);
     static constexpr int COPIES = (BYTES + WARP * UNIT - 1) / (WARP * UNIT);
     const char *from[COPIES];
     int64 step[COPIES];
 
-    __device__ courier(const columns<VEC> &on, int64 D, const io *u, const io *x,
-                       const io *dh, const state *before) {
-#pragma unroll
-        for (int i = 0; i < COPIES; i++) {
-            const int at = place(i), row = at / ROW;
-            if (STATES && at >= STATE)
-                send(i, before, on.first + on.step, D, at - STATE, on);
-            else if (row < 3)
-                send(i, u + row * D, on.first, 3 * D, at % ROW, on);
-            else
-                send(i, row == 3 ? x : dh, on.first, D, at % ROW, on);  // or beyond BYTES
-        }
-    }
+    __device__ static int place(int i) { return (threadIdx.x + i * WARP) * UNIT; }
 
-    // the i-th copy begins in a row of a tensor, `offset` bytes after channel `begin`
-    template <typename number>
-    __device__ void send(int i, const number *tensor, int64 row, int64 width, int offset,
-                         const columns<VEC> &on) {
+    // the i-th copy begins in a row of a tensor, `offset` bytes after channel `begin`, and
+    // next time `rows` further
+    template <typename number, int VEC>
+    __device__ void send(int i, const number *tensor, int64 row, int64 rows, int64 width,
+                         int offset, const columns<VEC> &on) {
         const int64 wanted = on.begin * sizeof(number) + offset;
         const int64 most = on.end * sizeof(number) - UNIT;  // nobody reads what is beyond
         const char *begin = reinterpret_cast<const char *>(tensor + row * width);
         from[i] = begin + (wanted < most ? wanted : most);
-        step[i] = on.step * width * sizeof(number);
+        step[i] = rows * width * sizeof(number);
     }
 
-    __device__ static int place(int i) { return (threadIdx.x + i * WARP) * UNIT; }
-
-    // the next frame; before the last there is no state in memory
-    __device__ void operator()(char *slot, bool last) {
+    __device__ void operator()(char *to) {
 #pragma unroll
         for (int i = 0; i < COPIES; i++) {
-            const bool within = (i + 1) * WARP * UNIT <= BYTES || place(i) < BYTES;
-            const bool missing = STATES && last && place(i) >= STATE;
-            if (within && !missing) fetch<UNIT>(slot + place(i), from[i]);
+            if ((i + 1) * WARP * UNIT <= BYTES || place(i) < BYTES)
+                fetch<UNIT>(to + place(i), from[i]);
             from[i] += step[i];
         }
     }
 };
 
-template <typename io, typename state, int VEC, int AHEAD, int UNIT, bool SAVE>
+// Frames: ROWS rows of io, u's three and those of x and dh.
+template <typename io, int VEC, int ROWS, int UNIT>
+struct frame_courier : courier<ROWS * WARP * VEC * sizeof(io), UNIT> {
+    static constexpr int ROW = WARP * VEC * sizeof(io), BYTES = ROWS * ROW;
+
+    __device__ frame_courier(const columns<VEC> &on, int64 D, const io *u, const io *x,
+                             const io *dh) {
+#pragma unroll
+        for (int i = 0; i < this->COPIES; i++) {
+            const int at = this->place(i), row = at / ROW;
+            if (row < 3)
+                this->send(i, u + row * D, on.first, on.step, 3 * D, at % ROW, on);
+            else  // or beyond BYTES
+                this->send(i, row == 3 ? x : dh, on.first, on.step, D, at % ROW, on);
+        }
+    }
+};
+
+// The states that a forward pass saved, one for each group of the backward pass but its
+// last.
+template <typename state, int VEC, int UNIT>
+struct state_courier : courier<WARP * VEC * sizeof(state), UNIT> {
+    static constexpr int BYTES = WARP * VEC * sizeof(state);
+
+    __device__ state_courier(const columns<VEC> &on, int64 B, int64 D, const state *c) {
+#pragma unroll
+        for (int i = 0; i < this->COPIES; i++)
+            this->send(i, c, on.row, B, D, this->place(i), on);
+    }
+};
+
+template <typename io, typename state, int VEC, int AHEAD, int UNIT, int EVERY>
 __global__ void __launch_bounds__(WARP)
 forward(int64 T, int64 B, int64 D, int64 width, const io *__restrict__ u,
         const io *__restrict__ x, const state *v, const state *b, const state *c0,
@@ -333,21 +341,33 @@ forward(int64 T, int64 B, int64 D, int64 width, const io *__restrict__ u,
     const pack<state, VEC> mask = load_or<VEC>(state(1), mask_c, at);
     pack<state, VEC> now = load_or<VEC>(state(0), c0, at);
 
-    using parcel = courier<io, state, VEC, 4, false, UNIT>;
+    constexpr int GROUP = 4 / VEC;
+    using parcel = frame_courier<io, VEC, 4, UNIT>;
     __shared__ __align__(16) char ring[AHEAD][parcel::BYTES];
-    parcel fetch_next(on, D, u, x, nullptr, nullptr);
+    parcel fetch_next(on, D, u, x, nullptr);
     struct Frame {
         word<io, VEC> u0, u1, u2, x;
     };
-    const auto fetch_frame = [&](int slot, bool last) { fetch_next(ring[slot], last); };
-    const auto read = [&](int slot) {
-        const auto in = at_lane<io, VEC>(ring[slot], on.own);
-        return Frame{in[0], in[WARP], in[2 * WARP], in[3 * WARP]};
+    struct Group {
+        Frame frames[GROUP];
     };
-    const int64 first = on.first * D + channel, step = on.step * D;
-    io *to_h = h + first;
-    if (SAVE) c += first;
-    const auto walk = [&](const Frame &frame, bool) {
+    const auto fetch_group = [&](int slot, int left) {
+        each<GROUP>(left, [&](int i) { fetch_next(ring[slot + i]); });
+    };
+    const auto read = [&](int slot) {
+        Group group;
+#pragma unroll
+        for (int i = 0; i < GROUP; i++) {
+            const auto in = at_lane<io, VEC>(ring[slot + i], on.own);
+            group.frames[i] = {in[0], in[WARP], in[2 * WARP], in[3 * WARP]};
+        }
+        return group;
+    };
+    io *to_h = h + on.first * D + channel;
+    const int64 step = on.step * D;
+    int to_come = on.frames;
+    if (EVERY) c += (to_come + EVERY - 1) / EVERY * B * D + at;
+    const auto walk = [&](const Frame &frame) {
         const auto u0 = widened<state, io, VEC>(frame.u0);
         const auto u1 = widened<state, io, VEC>(frame.u1);
         const auto u2 = widened<state, io, VEC>(frame.u2);
@@ -362,22 +382,20 @@ forward(int64 T, int64 B, int64 D, int64 width, const io *__restrict__ u,
         }
         store(to_h, out);
         to_h += step;
-        if (SAVE) {
-            store(c, now);
-            c += step;
-        }
+        if (EVERY && --to_come % EVERY == 0) store(c -= B * D, now);
     };
-    pipeline<Frame, VEC, AHEAD>(on.frames, fetch_frame, read, walk);
+    pipeline<Group, AHEAD, GROUP>(on.frames, fetch_group, read, [&](auto &group, int left) {
+        each<GROUP>(left, [&](int i) { walk(group.frames[i]); });
+    });
 
     store(c_last + at, now);
     for (int64 t = on.frames; t < T; t++) store(h + t * B * D + at, pack<io, VEC>{});
 }
 
-// dv and db are (B, 2, D), each row's sums over time. With 128 registers to a thread a
-// multiprocessor holds 16 blocks; float32 and copies of 2 bytes do not do with so few.
-template <typename io, typename state, int VEC, int AHEAD, int UNIT>
-__global__ void
-__launch_bounds__(WARP, sizeof(io) == 2 && UNIT == 16 && __CUDA_ARCH__ >= 800 ? 16 : 1)
+// In groups of EVERY frames: from the state saved before it each is walked as in the
+// forward pass, then back. dv and db are (B, 2, D), each row's sums over time.
+template <typename io, typename state, int VEC, int AHEAD, int UNIT, int EVERY>
+__global__ void __launch_bounds__(WARP)
 backward(int64 T, int64 B, int64 D, int64 width, const io *__restrict__ dh,
          const state *dc_last, const io *__restrict__ u, const io *__restrict__ x,
          const state *v, const state *b, const state *c0, const int64 *lengths,
@@ -392,60 +410,87 @@ backward(int64 T, int64 B, int64 D, int64 width, const io *__restrict__ dh,
     const gate<state, VEC> reset(v + D + channel, b + D + channel);
     const pack<state, VEC> mask = load_or<VEC>(state(1), mask_c, at);
     const pack<state, VEC> start = load_or<VEC>(state(0), c0, at);
-    pack<state, VEC> now = start, dc = load_or<VEC>(state(0), dc_last, at);
+    pack<state, VEC> dc = load_or<VEC>(state(0), dc_last, at);
     pack<state, VEC> dv0{}, dv1{}, db0{}, db1{};
-    const int64 first = on.first * D + channel, step = on.step * D;
-    if (on.frames) now = load<VEC>(c + first);
 
-    using parcel = courier<io, state, VEC, 5, true, UNIT>;
+    using parcel = frame_courier<io, VEC, 5, UNIT>;
+    using saved = state_courier<state, VEC, UNIT>;
     __shared__ __align__(16) char ring[AHEAD][parcel::BYTES];
-    parcel fetch_next(on, D, u, x, dh, c);
+    __shared__ __align__(16) char states[AHEAD / EVERY][saved::BYTES];
+    parcel fetch_next(on, D, u, x, dh);
+    saved fetch_state(on, B, D, c + B * D);
     struct Frame {
         word<io, VEC> u0, u1, u2, x, dh;
+    };
+    struct Group {
+        Frame frames[EVERY];
         word<state, VEC> before;
     };
-    const auto fetch_frame = [&](int slot, bool last) { fetch_next(ring[slot], last); };
+    const auto fetch_group = [&](int slot, int left) {
+        each<EVERY>(left, [&](int i) { fetch_next(ring[slot + i]); });
+        if (left > EVERY) fetch_state(states[slot / EVERY]);
+    };
     const auto read = [&](int slot) {
-        const auto in = at_lane<io, VEC>(ring[slot], on.own);
-        const auto before = at_lane<state, VEC>(ring[slot] + parcel::STATE, on.own);
-        return Frame{in[0],        in[WARP],     in[2 * WARP],
-                     in[3 * WARP], in[4 * WARP], before[0]};
-    };
-    io *to_du = du + 3 * on.first * D + channel, *to_dx = dx + first;
-    const auto walk = [&](const Frame &frame, bool last) {
-        const auto u0 = widened<state, io, VEC>(frame.u0);
-        const auto u1 = widened<state, io, VEC>(frame.u1);
-        const auto u2 = widened<state, io, VEC>(frame.u2);
-        const auto highway = widened<state, io, VEC>(frame.x);
-        const auto grad = widened<state, io, VEC>(frame.dh);
-        const auto before = last ? start : unpack<state, VEC>(frame.before);
-        pack<io, VEC> du0, du1, du2, dhighway;
-        for (int k = 0; k < VEC; k++) {
-            const state earlier = before.at[k], dh = grad.at[k];
-            const state candidate = u2.at[k], x = highway.at[k];
-            const state f = forget(k, u0.at[k], earlier);
-            const state r = reset(k, u1.at[k], earlier);
-            const state dr = dh * fma(now.at[k], mask.at[k], -x) * fma(-r, r, r);
-            const state dstate = fma(dh * r, mask.at[k], dc.at[k]);
-            const state df = dstate * ((earlier - candidate) * fma(-f, f, f));
-            narrow(df, du0.at[k]);
-            narrow(dr, du1.at[k]);
-            narrow(fma(-f, dstate, dstate), du2.at[k]);
-            narrow(fma(-r, dh, dh), dhighway.at[k]);
-            dv0.at[k] = fma(df, earlier, dv0.at[k]);
-            dv1.at[k] = fma(dr, earlier, dv1.at[k]);
-            db0.at[k] += df;
-            db1.at[k] += dr;
-            dc.at[k] = fma(f, dstate, fma(v0.at[k], df, v1.at[k] * dr));
+        Group group;
+#pragma unroll
+        for (int i = 0; i < EVERY; i++) {
+            const auto in = at_lane<io, VEC>(ring[slot + i], on.own);
+            group.frames[i] = {in[0], in[WARP], in[2 * WARP], in[3 * WARP], in[4 * WARP]};
         }
-        store(to_du, du0);
-        store(to_du + D, du1);
-        store(to_du + 2 * D, du2);
-        store(to_dx, dhighway);
-        to_du += 3 * step, to_dx += step;
-        now = before;
+        group.before = *at_lane<state, VEC>(states[slot / EVERY], on.own);
+        return group;
     };
-    pipeline<Frame, VEC, AHEAD>(on.frames, fetch_frame, read, walk);
+    const int64 first = on.first * D + channel, step = on.step * D;
+    io *to_du = du + 3 * first - 2 * channel, *to_dx = dx + first;
+    const auto walk = [&](const Group &group, int left) {
+        // the states before each frame and the forget gates, in the order of time
+        pack<state, VEC> c = left > EVERY ? unpack<state, VEC>(group.before) : start;
+        pack<state, VEC> before[EVERY], forgets[EVERY];
+#pragma unroll
+        for (int i = EVERY - 1; i >= 0; i--) {
+            if (i >= left) continue;
+            const auto u0 = widened<state, io, VEC>(group.frames[i].u0);
+            const auto u2 = widened<state, io, VEC>(group.frames[i].u2);
+            before[i] = c;
+            for (int k = 0; k < VEC; k++) {
+                const state f = forgets[i].at[k] = forget(k, u0.at[k], c.at[k]);
+                c.at[k] = fma(f, c.at[k] - u2.at[k], u2.at[k]);
+            }
+        }
+        each<EVERY>(left, [&](int i) {
+            const Frame &frame = group.frames[i];
+            const auto u1 = widened<state, io, VEC>(frame.u1);
+            const auto u2 = widened<state, io, VEC>(frame.u2);
+            const auto highway = widened<state, io, VEC>(frame.x);
+            const auto grad = widened<state, io, VEC>(frame.dh);
+            pack<io, VEC> du0, du1, du2, dhighway;
+            for (int k = 0; k < VEC; k++) {
+                const state earlier = before[i].at[k], dh = grad.at[k];
+                const state candidate = u2.at[k], x = highway.at[k];
+                const state f = forgets[i].at[k];
+                const state r = reset(k, u1.at[k], earlier);
+                const state dr = dh * fma(c.at[k], mask.at[k], -x) * fma(-r, r, r);
+                const state dstate = fma(dh * r, mask.at[k], dc.at[k]);
+                const state df = dstate * ((earlier - candidate) * fma(-f, f, f));
+                narrow(df, du0.at[k]);
+                narrow(dr, du1.at[k]);
+                narrow(fma(-f, dstate, dstate), du2.at[k]);
+                narrow(fma(-r, dh, dh), dhighway.at[k]);
+                dv0.at[k] = fma(df, earlier, dv0.at[k]);
+                dv1.at[k] = fma(dr, earlier, dv1.at[k]);
+                db0.at[k] += df;
+                db1.at[k] += dr;
+                dc.at[k] = fma(f, dstate, fma(v0.at[k], df, v1.at[k] * dr));
+            }
+            store(to_du, du0);
+            store(to_du + D, du1);
+            store(to_du + 2 * D, du2);
+            store(to_dx, dhighway);
+            to_du += 3 * step, to_dx += step;
+            c = before[i];
+        });
+    };
+    pipeline<Group, AHEAD, EVERY>(on.frames, fetch_group, read, walk);
 
     store(dc0 + at, dc);
     store(dv + sums, dv0);

@@ -149,7 +149,7 @@ def test_tiles_drop_the_same_weights_forward_and_backward(T, use):
     q, k, v = copies
     torch.manual_seed(1)
     out = [
-        attention.attend_plainly(tile, k, v, keys[:, None, None], 0.5)
+        attention.attend_plainly(tile, k, v, keys[:, None, None], k.shape[2], 0.5)
         for tile in q.split(16, dim=2)
     ]
     torch.cat(out, 2).square().sum().backward()

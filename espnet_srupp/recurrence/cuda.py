@@ -31,12 +31,16 @@ WIDE = 8  # of a lane's u and x, beyond which it was slower
 WORD = 4
 # a lane takes so many channels where as many warps are left to each multiprocessor
 WARPS = {2: 1.5, 4: 6}
+# ahead, the first that fit
+FRAMES = 32, 24, 16, 12, 8
 # share of a multiprocessor's shared memory that holds frames fetched ahead
 SHARE = 0.3
-# shared memory a block may have without asking for more
-BLOCK_BYTES = 48 * 1024
+# and of a block at most; it may have 48 KB without asking for more
+RING_BYTES = 40 * 1024
 # frames ahead times channels, at least
 LEAST = 16
+# frames between saved states, from which a backward pass computes the others again
+EVERY = 4
 
 
 class Geometry(NamedTuple):
@@ -71,12 +75,13 @@ def forward(
     bidirectional: bool,
     save_c: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(h, c_last, c), as `operator.recurrence_forward`."""
+    """(h, c_last, c), as `operator.recurrence_forward`; c is (saved(T), B, D)."""
     T, B, D = x.shape
     inputs = _contiguous(u, x, v, b, c0, lengths, mask_c)
     h, c_last = x.new_empty(T, B, D), v.new_empty(B, D)
-    c = v.new_empty((T, B, D) if save_c else (0,))
-    _launch("forward", x, v, bidirectional, inputs, [h, c_last, c], save_c)
+    c = v.new_empty((saved(T), B, D) if save_c else (0,))
+    every = EVERY if save_c else 0
+    _launch("forward", x, v, bidirectional, inputs, [h, c_last, c], every)
     return h, c_last, c
 
 
@@ -99,10 +104,15 @@ def backward(
     du, dx = x.new_empty(T, B, 3, D), x.new_empty(T, B, D)
     # sums over time, one for each row of the batch
     sums, dc0 = v.new_empty(2, B, 2, D), v.new_empty(B, D)
-    _launch("backward", x, v, bidirectional, inputs, [du, dx, *sums, dc0])
+    _launch("backward", x, v, bidirectional, inputs, [du, dx, *sums, dc0], EVERY)
     dv, db = sums.sum(1)
     # torch.compile takes a result to begin at a multiple of 16 bytes
     return du, dx, dv, db.clone() if D % 2 else db, dc0
+
+
+def saved(T: int) -> int:
+    """States of a row that are saved; the one at j has EVERY j frames to come."""
+    return (T + EVERY - 1) // EVERY
 
 
 def _contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
@@ -122,12 +132,14 @@ def _launch(
     bidirectional: bool,
     inputs: list[Tensor | None],
     outputs: list[Tensor],
-    *flags: bool,
+    every: int,
 ) -> None:
     T, B, D = x.shape
     width = D // (1 + bidirectional)
-    # what a kernel fetches for a column and frame: u, x and, backward, dh and c
-    fetched = 4 * x.itemsize if kernel == "forward" else 5 * x.itemsize + v.itemsize
+    # what a kernel fetches for a column and frame: u, x and, backward, dh and some c
+    fetched, together = 4 * x.itemsize, 1
+    if kernel == "backward":
+        fetched, together = fetched + x.itemsize + v.itemsize // EVERY, EVERY
     pointers = [0 if t is None else t.data_ptr() for t in (*inputs, *outputs)]
     places = width * x.itemsize
     for t, pointer in zip(inputs, pointers, strict=False):
@@ -135,11 +147,12 @@ def _launch(
             places |= pointer // t.itemsize * x.itemsize
     # a power of two, of which all places are multiples
     fitting = min(places & -places, WIDEST)
-    geometry = choose(B * D, fitting, fetched, x.itemsize, _card(x.device))
+    card = _card(x.device)
+    geometry = choose(B * D, fitting, fetched, x.itemsize, together, card)
     # a warp has channels of one row and one direction
     warps = B * (D // width) * -(-width // (WARP * geometry.channels))
     if warps:
-        name = instance(kernel, x.dtype, v.dtype, geometry, *flags)
+        name = instance(kernel, x.dtype, v.dtype, geometry, every)
         _start(name, x.device, warps, (T, B, D, width, *pointers))
 
 
@@ -149,15 +162,17 @@ def instance(
     io: torch.dtype,
     state: torch.dtype,
     geometry: Geometry,
-    *flags: bool,
+    every: int,
 ) -> str:
     """The C++ name of a template instance, as NVRTC is asked for it."""
-    values = NAMES[io], NAMES[state], *geometry, *(str(flag).lower() for flag in flags)
+    values = NAMES[io], NAMES[state], *geometry, every
     return f"{kernel}<{', '.join(map(str, values))}>"
 
 
 @functools.cache
-def choose(columns: int, fitting: int, fetched: int, io: int, card: Card) -> Geometry:
+def choose(
+    columns: int, fitting: int, fetched: int, io: int, together: int, card: Card
+) -> Geometry:
     """Many channels to a lane where they abound, many frames ahead where not.
 
     Args:
@@ -166,6 +181,8 @@ def choose(columns: int, fitting: int, fetched: int, io: int, card: Card) -> Geo
             begin are multiples; `WIDEST` at most.
         fetched: bytes for a column and frame.
         io: bytes of a number of u and x.
+        together: frames that are walked as one, of which the frames ahead are a
+            multiple, and twice as many at least.
         card: what it runs on.
     """
     warps = columns / WARP / card.multiprocessors
@@ -176,9 +193,9 @@ def choose(columns: int, fitting: int, fetched: int, io: int, card: Card) -> Geo
         if many and n * io <= min(copied(fitting, io), WIDE):
             channels = n
     # a warp's share of the shared memory
-    room = min(SHARE * card.shared_bytes * channels / max(warps, 1), BLOCK_BYTES)
-    deep = (n for n in (32, 16, 8) if n * channels * fetched * WARP <= room)
-    frames = max(next(deep, 0), LEAST // channels)
+    room = min(SHARE * card.shared_bytes * channels / max(warps, 1), RING_BYTES)
+    deep = (n for n in FRAMES if n * channels * fetched * WARP <= room)
+    frames = max(next(deep, 0), LEAST // channels, 2 * together)
     return Geometry(channels, frames, copied(fitting, io))
 
 

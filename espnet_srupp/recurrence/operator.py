@@ -13,8 +13,8 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.autograd import Function, forward_ad
 
-# not when first needed: `team` is to see the process that imports this
-from . import reference, team  # noqa: F401
+# `team` not when first needed, as it is to see the process that imports this
+from . import cuda, reference, team  # noqa: F401
 
 STATE = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 STATE |= {dtype: dtype for dtype in (torch.float32, torch.float64)}
@@ -160,7 +160,7 @@ LIBRARY.define(
     "bool bidirectional) -> (Tensor du, Tensor dx, Tensor dv, Tensor db, Tensor dc0)",
     tags=torch.Tag.pt2_compliant_tag,
 )
-# c (T, B, D) only where `save_c`, for the backward pass
+# c only where `save_c`, for the backward pass: (T, B, D), on a GPU fewer states
 recurrence_forward = torch.ops.espnet_srupp.recurrence_forward.default
 recurrence_backward = torch.ops.espnet_srupp.recurrence_backward.default
 
@@ -189,7 +189,8 @@ register_kernels("cuda")
 @torch.library.register_fake("espnet_srupp::recurrence_forward", lib=LIBRARY)
 def _(u, x, v, b, c0, lengths, mask_c, bidirectional, save_c):
     T, B, D = x.shape
-    c = v.new_empty((T, B, D) if save_c else (0,))
+    states = cuda.saved(T) if x.is_cuda else T
+    c = v.new_empty((states, B, D) if save_c else (0,))
     return x.new_empty(T, B, D), v.new_empty(B, D), c
 
 

@@ -155,6 +155,8 @@ UNARY(abs_ftz_f32, f32, std::fabs(ftz(a)))
     inline void name(bool &d, type a_, type b_) { d = result; }
 COMPARE(setp_lt_s32, s32, a, b, a < b)
 COMPARE(setp_gt_s32, s32, a, b, a > b)
+COMPARE(setp_ge_s32, s32, a, b, a >= b)
+COMPARE(setp_le_s32, s32, a, b, a <= b)
 COMPARE(setp_eq_s32, s32, a, b, a == b)
 COMPARE(setp_ne_s32, s32, a, b, a != b)
 COMPARE(setp_lt_u32, u32, a, b, a < b)

@@ -16,7 +16,17 @@ HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "kernels" / "recurrence.cu"
 TYPES = list(cuda.NAMES)
 # channels and frames of what `cuda.choose` returns for the sizes of kernels/README.md
-GEOMETRIES = [(1, 32), (1, 16), (2, 32), (2, 16), (2, 8), (4, 8), (4, 4)]
+GEOMETRIES = [
+    (1, 32),
+    (1, 16),
+    (2, 32),
+    (2, 24),
+    (2, 16),
+    (2, 12),
+    (2, 8),
+    (4, 8),
+    (4, 4),
+]
 # compiling is most of the tests' time, and a deeper ring is but a longer loop: these
 # where no state is saved, where copies are small, and on cards that copy nothing ahead
 FEW = {1: (1, 16), 2: (2, 8), 4: (4, 4)}
@@ -27,7 +37,11 @@ STRICT = ["-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas"]
 
 
 def serving(
-    geometry: tuple[int, int], fitting: int, io: int, few: bool = False
+    geometry: tuple[int, int],
+    fitting: int,
+    io: int,
+    together: int,
+    few: bool = False,
 ) -> cuda.Geometry:
     """The geometry, or the one nearest to it that there is for such tensors."""
     channels, frames = geometry
@@ -36,21 +50,22 @@ def serving(
         channels //= 2
     if few or copied < cuda.WIDEST or (channels, frames) not in GEOMETRIES:
         channels, frames = FEW[channels]
-    return cuda.Geometry(channels, frames, copied)
+    return cuda.Geometry(channels, max(frames, 2 * together), copied)
 
 
 def instances(geometries: Collection[tuple[int, int]] = GEOMETRIES) -> Iterator[str]:
     """The kernels' names, as the launcher writes them, of all that tests start."""
     for dtype in TYPES:
         types = dtype, torch.float64 if dtype == torch.float64 else torch.float32
-        served = {
-            serving(geometry, fitting, dtype.itemsize)
-            for geometry, fitting in itertools.product(geometries, FITTING)
-        }
-        for geometry in sorted(served):
-            yield cuda.instance("backward", *types, geometry)
-            for save_c in (False, True) if geometry[:2] in FEW.values() else (True,):
-                yield cuda.instance("forward", *types, geometry, save_c)
+        for kernel, together in (("forward", 1), ("backward", cuda.EVERY)):
+            served = {
+                serving(geometry, fitting, dtype.itemsize, together)
+                for geometry, fitting in itertools.product(geometries, FITTING)
+            }
+            for geometry in sorted(served):
+                yield cuda.instance(kernel, *types, geometry, cuda.EVERY)
+                if kernel == "forward" and geometry[:2] in FEW.values():
+                    yield cuda.instance(kernel, *types, geometry, 0)
 
 
 def geometries_of(architecture: int) -> Collection[tuple[int, int]]:
