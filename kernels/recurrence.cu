@@ -440,8 +440,8 @@ backward(int64 T, int64 B, int64 D, int64 width, const io *__restrict__ dh,
         group.before = *at_lane<state, VEC>(states[slot / EVERY], on.own);
         return group;
     };
-    const int64 first = on.first * D + channel, step = on.step * D;
-    io *to_du = du + 3 * first - 2 * channel, *to_dx = dx + first;
+    const int64 first = on.first * D, step = on.step * D;
+    io *to_du = du + 3 * first + channel, *to_dx = dx + first + channel;
     const auto walk = [&](const Group &group, int left) {
         // the states before each frame and the forget gates, in the order of time
         pack<state, VEC> c = left > EVERY ? unpack<state, VEC>(group.before) : start;

@@ -222,6 +222,18 @@ def test_inference_saves_no_state_and_changes_no_bit(on_host):
     assert torch.equal(c_last, expected["c_last"])
 
 
+def test_a_forward_pass_saves_every_fourth_state(on_host):
+    on_host((2, 8))
+    tensors, lengths = make(10, 4, 8, [10, 0, 8, 1], torch.float32)
+    values = [t.detach() for t in tensors.values()]
+    *_, c = cuda.forward(*values, lengths, None, False, True)
+    assert len(c) == 3
+    for to_come, states in zip((0, 4, 8), c, strict=True):
+        _, expected, _ = cuda.forward(*values, lengths - to_come, None, False, False)
+        there = lengths > to_come
+        assert torch.equal(states[there], expected[there])
+
+
 def test_a_last_state_without_a_gradient_counts_as_one_of_zeros(on_host):
     on_host((1, 16))
     tensors, lengths = make(7, 2, 8, [7, 3], torch.float32)
