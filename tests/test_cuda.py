@@ -4,7 +4,7 @@ import sys
 
 import pytest
 import torch
-from host.start import GEOMETRIES, TYPES
+from host.start import CHOSEN, GEOMETRIES, TYPES
 from test_cuda_source import SHAPES, SIGMOID_BOUND, always, sigmoid
 from test_recurrence import TOLERANCE, assert_equal, make
 
@@ -73,8 +73,9 @@ def test_a_geometry_changes_no_bit(dtype, monkeypatch):
     tensors, lengths = make(70, 3, 32, [70, 1, 33], dtype)
     tensors, lengths = to("cuda", tensors), lengths.cuda()
     results = []
-    for geometry in GEOMETRIES:
-        monkeypatch.setattr(cuda, "choose", always(geometry))
+    geometries = {*CHOSEN, *GEOMETRIES}
+    for geometry in geometries:
+        monkeypatch.setattr(cuda, "choose", always(geometry, geometries))
         results.append(run(tensors, lengths=lengths, bidirectional=True))
     for result in results[1:]:
         assert_equal(result, results[0], tolerance=0)
