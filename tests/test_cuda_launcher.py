@@ -7,8 +7,10 @@ import pytest
 import torch
 from host.start import TYPES
 from test_recurrence import make
+from torch._subclasses import FakeTensorMode
 
 from espnet_srupp.recurrence import cuda, recurrence
+from espnet_srupp.recurrence.operator import recurrence_forward
 
 CARD = cuda.Card(multiprocessors=132, shared_bytes=228 * 1024)  # an H200's
 
@@ -61,6 +63,15 @@ def test_a_geometry_fits_the_tensors(B, D, dtype, skipped, monkeypatch):
     assert all(D * t.itemsize % copied == t.data_ptr() % copied == 0 for t in (x, c))
     assert frames * channels * fetched * cuda.WARP <= cuda.RING_BYTES
     assert started == [B * -(-D // (32 * channels))]
+
+
+def test_traced_code_is_told_how_many_states_are_saved():
+    T, B, D = 9, 2, 4
+    for device, states in (("cpu", T), ("cuda", cuda.saved(T))):
+        with FakeTensorMode(), torch.device(device):
+            u, x, v = torch.empty(T, B, 3, D), torch.empty(T, B, D), torch.empty(2, D)
+            *_, c = recurrence_forward(u, x, v, v, None, None, None, False, True)
+        assert c.shape == (states, B, D)
 
 
 def test_signatures_are_those_of_the_cpu():

@@ -31,7 +31,7 @@ WIDE = 8  # of a lane's u and x, beyond which it was slower
 WORD = 4
 # a lane takes so many channels where as many warps are left to each multiprocessor
 WARPS = {2: 1.5, 4: 6}
-# ahead, the first that fit
+# ahead: the first of these that fit
 FRAMES = 32, 24, 16, 12, 8
 # share of a multiprocessor's shared memory that holds frames fetched ahead
 SHARE = 0.3
