@@ -12,7 +12,7 @@ from torch._subclasses import FakeTensorMode
 from espnet_srupp.recurrence import cuda, recurrence
 from espnet_srupp.recurrence.operator import recurrence_forward
 
-CARD = cuda.Card(multiprocessors=132, shared_bytes=228 * 1024)  # an H200's
+CARD = cuda.Card(132, shared_bytes=228 * 1024, copies_ahead=True)  # an H200's
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,12 @@ def test_geometry_of_an_h200(B, dtype, forward, backward):
         (backward, 5 * size + 4 // cuda.EVERY, size, cuda.EVERY),
     ):
         assert cuda.choose(B * 3328, 16, *given, CARD) == (*expected, 16)
+
+
+def test_cards_that_copy_nothing_ahead_have_registers_for_two_channels():
+    card = CARD._replace(copies_ahead=False)
+    assert cuda.choose(64 * 3328, 16, 8, 2, 1, CARD).channels == 4
+    assert cuda.choose(64 * 3328, 16, 8, 2, 1, card).channels == 2
 
 
 @pytest.mark.parametrize("dtype", TYPES)

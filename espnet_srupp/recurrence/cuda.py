@@ -62,6 +62,7 @@ class Card(NamedTuple):
 
     multiprocessors: int
     shared_bytes: int  # of each
+    copies_ahead: bool  # asynchronously, into shared memory
 
 
 def forward(
@@ -139,7 +140,7 @@ def _launch(
     # what a kernel fetches for a column and frame: u, x and, backward, dh and some c
     fetched, together = 4 * x.itemsize, 1
     if kernel == "backward":
-        fetched, together = fetched + x.itemsize + v.itemsize // EVERY, EVERY
+        fetched, together = 5 * x.itemsize + v.itemsize // every, every
     pointers = [0 if t is None else t.data_ptr() for t in (*inputs, *outputs)]
     places = width * x.itemsize
     for t, pointer in zip(inputs, pointers, strict=False):
@@ -186,11 +187,13 @@ def choose(
         card: what it runs on.
     """
     warps = columns / WARP / card.multiprocessors
+    # 4 would take more registers than there are
+    most = 4 if card.copies_ahead else 2
     channels = 1
     for n, least in WARPS.items():
         # of 2 bytes, one to a lane was slower at any size
         many = n * io <= WORD or warps / n >= least
-        if many and n * io <= min(copied(fitting, io), WIDE):
+        if many and n <= most and n * io <= min(copied(fitting, io), WIDE):
             channels = n
     # a warp's share of the shared memory
     room = min(SHARE * card.shared_bytes * channels / max(warps, 1), RING_BYTES)
@@ -207,7 +210,8 @@ def copied(fitting: int, io: int) -> int:
 @functools.cache
 def _card(device: torch.device) -> Card:
     card = torch.cuda.get_device_properties(device)
-    return Card(card.multi_processor_count, card.shared_memory_per_multiprocessor)
+    shared_bytes = card.shared_memory_per_multiprocessor
+    return Card(card.multi_processor_count, shared_bytes, card.major >= 8)
 
 
 def _start(name: str, device: torch.device, warps: int, args: tuple) -> None:

@@ -38,16 +38,20 @@ def serving(
     """The geometry, or one of `FEW` if it is not among those or does not fit."""
     channels, frames = geometry
     copied = cuda.copied(fitting, io)
-    while channels * io > min(copied, cuda.WIDE):
+    most = max(channels for channels, _ in geometries)
+    while channels > most or channels * io > min(copied, cuda.WIDE):
         channels //= 2
     if copied < cuda.WIDEST or (channels, frames) not in geometries:
         channels, frames = FEW[channels]
     return cuda.Geometry(channels, max(frames, 2 * together), copied)
 
 
-def instances(geometries: Collection[tuple[int, int]] = GEOMETRIES) -> Iterator[str]:
+def instances(
+    geometries: Collection[tuple[int, int]] = GEOMETRIES,
+    dtypes: Collection[torch.dtype] = TYPES,
+) -> Iterator[str]:
     """The kernels' names, as the launcher writes them, of all that tests start."""
-    for dtype in TYPES:
+    for dtype in dtypes:
         types = dtype, torch.float64 if dtype == torch.float64 else torch.float32
         for kernel, together in (("forward", 1), ("backward", cuda.EVERY)):
             served = {
@@ -61,7 +65,8 @@ def instances(geometries: Collection[tuple[int, int]] = GEOMETRIES) -> Iterator[
 
 
 def geometries_of(architecture: int) -> Collection[tuple[int, int]]:
-    return FEW.values() if architecture < 80 else GEOMETRIES
+    """Of the host's those that `cuda.choose` may take there."""
+    return [FEW[1], FEW[2]] if architecture < 80 else GEOMETRIES
 
 
 def starter_of_source(folder: Path) -> Callable:
