@@ -1,5 +1,7 @@
 """The SRU++ encoder of Pan et al. (2021), arXiv 2110.05571, as an ESPnet encoder."""
 
+import math
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -10,6 +12,7 @@ from typeguard import typechecked
 from espnet_srupp.compat import AbsEncoder, TooShortUttError
 from espnet_srupp.layer import SRUppLayer, call, compiled
 from espnet_srupp.pooling import on_means, stacks
+from espnet_srupp.precision import set_apart
 from espnet_srupp.subsampling import input_module, output_length, shortest_input
 
 
@@ -224,25 +227,38 @@ class SRUppEncoder(AbsEncoder):
             ilens = (~masks).sum(1)
         ilens = ilens.to(xs_pad.device, torch.int64)
         xs_pad, padded = self.cut(xs_pad, ilens)
-        xs, olens = self.embed(xs_pad), output_length(ilens, self.input_layer)
-        xs = self.input_norm(self.input(xs.transpose(0, 1)))  # (T', B, d)
-
-        outs, ends = [], self.interctc_layer_idx
+        ends = self.interctc_layer_idx
         if return_all_hs and not ends:
             ends = range(1, len(self.encoders) + 1)
+        xs_pad, broken = set_apart(xs_pad)
+        outs, olens = self.encode(xs_pad, ilens, padded, ends, ctc)
+        if broken is not None:
+            outs = [xs.masked_fill(broken[:, None, None], math.nan) for xs in outs]
+        *outs, xs = outs
+        if self.interctc_layer_idx:
+            outs = list(zip(sorted({*ends}), outs, strict=True))
+        return ((xs, outs) if outs else xs), olens, None
+
+    def encode(
+        self,
+        xs_pad: Tensor,
+        ilens: Tensor,
+        padded: bool,
+        ends: Sequence[int],
+        ctc: nn.Module | None,
+    ) -> tuple[list[Tensor], Tensor]:
+        """The outputs after the layers `ends` and the last, and their lengths."""
+        xs, olens = self.embed(xs_pad), output_length(ilens, self.input_layer)
+        xs = self.input_norm(self.input(xs.transpose(0, 1)))  # (T', B, d)
+        outs = []
         for first, last, pooling in stacks(self.layer_pooling, ends):
             layers = partial(self.run_layers, self.encoders[first:last], padded)
             xs = on_means(layers, xs, olens, pooling)
-            if last in self.interctc_layer_idx:
-                out = self.project(xs, olens, padded)
-                outs.append((last, out))
-                if self.interctc_use_conditioning:
-                    xs = xs + self.condition(ctc.softmax(out))
-            elif last in ends:
+            if last in ends:
                 outs.append(self.project(xs, olens, padded))
-
-        xs = self.project(xs, olens, padded)
-        return ((xs, outs) if outs else xs), olens, None
+            if last in self.interctc_layer_idx and self.interctc_use_conditioning:
+                xs = xs + self.condition(ctc.softmax(outs[-1]))
+        return [*outs, self.project(xs, olens, padded)], olens
 
     def cut(self, xs_pad: Tensor, ilens: Tensor) -> tuple[Tensor, bool]:
         """As wide as the longest utterance, zeros at padded frames; are there any?"""

@@ -138,6 +138,19 @@ def test_scores_of_many_heads_are_not_kept(use):
         assert max(tensor.numel() for tensor in kept) == most
 
 
+def test_few_rows_at_inference_have_large_tiles_on_a_gpu():
+    def tile(B, heads, dtype=torch.bfloat16):
+        return attention.tile_of(
+            torch.empty(B, heads, 9, 8, device="meta", dtype=dtype)
+        )
+
+    assert tile(1, 1) == attention.TILE
+    with torch.no_grad():
+        assert tile(1, 1, torch.float32) == tile(1, 1, torch.float16) == attention.TILE
+        assert [tile(1, 1), tile(2, 1), tile(1, 3)] == [8192, 4096, 2730]
+        assert tile(32, 1) == tile(8, 4) == attention.TILE
+
+
 @pytest.mark.parametrize("T", [16, 50], ids=["one-tile", "tiles"])
 def test_tiles_drop_the_same_weights_forward_and_backward(T, use):
     use("tiles", whole=1)
@@ -223,7 +236,7 @@ def test_heads_that_do_not_divide_the_size_are_refused():
 @pytest.mark.requires_cuda
 @pytest.mark.parametrize("size", [64, 256, 272, 416])
 def test_attend_on_cuda_equals_softmax_in_linear_memory(size):
-    T = 16384
+    T = 32768
     q, k, v = (t.detach().cuda() for t in qkv(1, 1, T, size, torch.float32))
     # what padding holds, and a mean over all frames, would be seen
     v[:, :, T // 2 :] += 1

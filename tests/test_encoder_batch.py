@@ -11,6 +11,7 @@ from torch import nn
 from espnet_srupp.compat import TooShortUttError
 from espnet_srupp.encoder import SRUppEncoder
 
+HALF = pytest.mark.parametrize("half", [False, True], ids=["float32", "bfloat16"])
 INPUT_LAYERS = ["conv2d", "conv2d1", "conv2d2", "conv2d6", "conv2d8", "linear", None]
 
 
@@ -80,7 +81,8 @@ def test_nothing_that_pads_an_utterance_is_read():
         torch.testing.assert_close(nan, zero, rtol=0, atol=0)
 
 
-def test_batch_neighbours_of_nan_change_nothing():
+@HALF
+def test_batch_neighbours_of_nan_change_nothing(half):
     encoder, _ = build(dropout_rate=0.0)
     ilens = torch.tensor([60, 41, 50])
     xs_pad = torch.randn(3, 60, 20)
@@ -88,10 +90,22 @@ def test_batch_neighbours_of_nan_change_nothing():
     for value in (1.0, math.nan):
         filled = xs_pad.clone()
         filled[0] = filled[2] = value
-        out, olens, _ = encoder(filled.requires_grad_(), ilens)
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            out, olens, _ = encoder(filled.requires_grad_(), ilens)
         (gradient,) = torch.autograd.grad(out[1, : olens[1]].sum(), filled)
         results.append((out[1, : olens[1]], gradient[1]))
     torch.testing.assert_close(*results, rtol=0, atol=0)
+
+
+@HALF
+def test_an_utterance_that_is_not_finite_is_nan_after_every_layer(half):
+    encoder, _ = build(num_blocks=3)
+    xs_pad, ilens = torch.randn(3, 60, 20), torch.tensor([60, 41, 50])
+    xs_pad[1, 20, 3], xs_pad[2, 0, 0] = math.nan, math.inf
+    with torch.autocast("cpu", torch.bfloat16, enabled=half):
+        (xs, outs), _, _ = encoder.eval()(xs_pad, ilens, return_all_hs=True)
+    for out in (*outs, xs):
+        assert out[0].isfinite().all() and out[1:].isnan().all()
 
 
 def test_wider_padding_is_trimmed():

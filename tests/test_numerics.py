@@ -135,16 +135,18 @@ def test_gradients_are_finite(case):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @given(case=cases(), seed=st.integers(0, 99), bad=st.sampled_from(["nan", "inf"]))
 @quick
-def test_nan_of_one_utterance_stays_there(device, case, seed, bad):
+def test_nan_of_one_utterance_stays_there(device, dtype, case, seed, bad):
     made, features, lengths = case
     made, lengths = made.to(device), lengths.to(device)
     generator = torch.Generator().manual_seed(seed)
     spoilt = features.clone()
     frame = int(torch.randint(len(features[0]), (), generator=generator))
     spoilt[0, frame] = float(bad)
-    with torch.no_grad():
+    half = dtype != torch.float32
+    with torch.no_grad(), torch.autocast(device, torch.bfloat16, enabled=half):
         good, _, _ = made(features.to(device), lengths)
         xs, _, _ = made(spoilt.to(device), lengths)
     assert torch.equal(xs[1:], good[1:])
