@@ -44,13 +44,21 @@ def main() -> None:
         report["card"] = torch.cuda.get_device_name()
     report |= {key: getattr(args, key) for key in ("dtype", "threads", "train")}
     report["rows"] = []
-    for case, seconds in cases(args).items():
-        for row in compare(case, seconds, encoders, meter, args.repeats):
+    for case, ilens in cases(args).items():
+        for row in compare(case, ilens, encoders, meter, args.repeats):
             report["rows"].append(row)
             print(LINE.format(**row), flush=True)
-            parts = ", ".join(f"{k} {v:.0%}" for k, v in row["parts"].items())
-            print(" " * 15 + (parts or "parts: not measured"))
         # a later case may take more memory than there is
+        machine.write(report, args.json)
+    # last, as a GPU's host starts kernels slower once torch's profiler has run
+    for case, ilens in cases(args).items():
+        print(f"{case}, parts:")
+        for row in [row for row in report["rows"] if row["case"] == case]:
+            given = next(e for e in encoders.values() if e["name"] == row["name"])
+            row["parts"] = shares(prepare(given, ilens, meter), args.device)
+            forget(given["encoder"])
+            parts = ", ".join(f"{k} {v:.0%}" for k, v in row["parts"].items())
+            print(f"    {row['name']:<32} {parts or 'not measured'}", flush=True)
         machine.write(report, args.json)
     if args.picture:
         draw(report, args.picture)
@@ -105,15 +113,17 @@ def load(path: Path, train: bool, meter: Meter) -> dict:
     }
 
 
-def cases(args: argparse.Namespace) -> dict[str, list[float]]:
-    """The lengths in seconds of the utterances of each case, the longest first."""
-    if args.lengths:
-        return batches(args.lengths, args.batch)
-    if args.batch == 1:
-        return {f"{s:g} s": [s] for s in args.seconds}
+def cases(args: argparse.Namespace) -> dict[str, torch.Tensor]:
+    """The frames of the utterances of each case, the longest first."""
     low, high = args.seconds[0], args.seconds[-1]
-    spread = torch.linspace(high, low, args.batch).tolist()
-    return {f"{args.batch} x {low:g}-{high:g} s": spread}
+    if args.lengths:
+        found = batches(args.lengths, args.batch)
+    elif args.batch == 1:
+        found = {f"{s:g} s": [s] for s in args.seconds}
+    else:
+        spread = torch.linspace(high, low, args.batch).tolist()
+        found = {f"{args.batch} x {low:g}-{high:g} s": spread}
+    return {k: torch.tensor([round(100 * s) for s in v]) for k, v in found.items()}
 
 
 def batches(path: Path, size: int, count: int = 5) -> dict[str, list[float]]:
@@ -130,18 +140,22 @@ def batches(path: Path, size: int, count: int = 5) -> dict[str, list[float]]:
     return found
 
 
+def prepare(given: dict, ilens: torch.Tensor, meter: Meter) -> Callable[[], None]:
+    """A step that has run once."""
+    xs_pad = torch.randn(len(ilens), int(ilens.max()), given["input_size"])
+    run = meter.step(given["encoder"], xs_pad, ilens)
+    meter.time(run)
+    return run
+
+
 def compare(
-    case: str, seconds: list[float], encoders: dict, meter: Meter, repeats: int
+    case: str, ilens: torch.Tensor, encoders: dict, meter: Meter, repeats: int
 ) -> list[dict]:
-    ilens = torch.tensor([round(100 * s) for s in seconds])
     times: dict[Path, list[float]] = {path: [] for path in encoders}
-    memory, parts, peaks = {}, {}, []
+    memory, peaks = {}, []
     for path, given in encoders.items():
-        xs_pad = torch.randn(len(ilens), int(ilens.max()), given["input_size"])
-        given["run"] = meter.step(given["encoder"], xs_pad, ilens)
-        meter.time(given["run"])  # warm
+        given["run"] = prepare(given, ilens, meter)
         memory[path] = memory_beside(path, given, ilens, meter)
-        parts[path] = shares(given["run"], meter.device)
         forget(given["encoder"])
     for _ in range(repeats):
         # in turn with the encoders, as what a shared machine gives comes and goes
@@ -151,6 +165,7 @@ def compare(
             forget(given["encoder"])
     base, rows = None, []
     for path, given in encoders.items():
+        del given["run"]  # its inputs and optimiser
         spent = statistics.median(times[path])
         base = base or spent
         gflops = flops(given, ilens, meter.train) / spent / 1e9
@@ -158,7 +173,7 @@ def compare(
             {"case": case, "name": given["name"], "parameters": given["parameters"]}
             | {"ms": 1e3 * spent, "ratio": base / spent, "times": times[path]}
             | {"gflops": gflops, "peak": gflops * 1e9 / statistics.median(peaks)}
-            | {"mib": memory[path] / 2**20, "parts": parts[path]}
+            | {"mib": memory[path] / 2**20}
         )
     return rows
 
@@ -176,9 +191,7 @@ def memory_beside(path: Path, given: dict, ilens: torch.Tensor, meter: Meter) ->
 def memory_alone(path: Path, ilens: torch.Tensor, meter: Meter, threads: int) -> int:
     torch.set_num_threads(threads)
     given = load(path, meter.train, meter)
-    xs_pad = torch.randn(len(ilens), int(ilens.max()), given["input_size"])
-    run = meter.step(given["encoder"], xs_pad, ilens)
-    return memory_of(given["encoder"], run, meter)
+    return memory_of(given["encoder"], prepare(given, ilens, meter), meter)
 
 
 def memory_of(encoder: torch.nn.Module, run: Callable, meter: Meter) -> int:

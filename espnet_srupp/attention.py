@@ -120,15 +120,15 @@ class SRUppAttention(nn.Module):
 
     def attended(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """What `output` makes U of: (T, B, d) -> (T, B, d')."""
-        T, _, _ = x.shape
         q = self.queries(x)
         if self.attention:
+            dropout_rate = self.attention_dropout_rate if self.training else 0.0
+            y = q.to(computed_in(q))  # autocast would do it again for each product
+            z = y if fused(self.split(y), dropout_rate) else aligned(y)
             keys = None
             if lengths is not None:
-                keys = torch.arange(T, device=x.device) < lengths[:, None]  # (B, T)
-            y = q.to(computed_in(q))  # autocast would do it again for each product
-            heads = [self.split(z) for z in (y, self.key(y), self.value(y))]
-            dropout_rate = self.attention_dropout_rate if self.training else 0.0
+                keys = torch.arange(z.shape[0], device=x.device) < lengths[:, None]
+            heads = [self.split(each) for each in (y, self.key(z), self.value(z))]
             a = attend(*heads, keys, dropout_rate)  # (B, heads, T, d'/heads)
             a = a.permute(2, 0, 1, 3).reshape(q.shape)
             a = self.alpha.to(q.dtype) * a
@@ -154,21 +154,23 @@ def attend(
     """Softmax attention in memory linear in time, forward and backward.
 
     Args:
-        q, k, v: queries, keys, values, (B, heads, T, E).
-        keys: (B, T) bool, True at real frames; None when all are. A row without any
-            real frame gives something finite.
+        q: queries, (B, heads, T, E).
+        k, v: keys and values, as many; more where the attention is not `fused`, of
+            which those from T on are not real: see `aligned`.
+        keys: (B, their number) bool, True at real ones; None when the first T are. A
+            row without any real key gives something finite.
         dropout_rate: on the weights, 0 to 1.
 
     Returns:
         (B, heads, T, E).
     """
     if keys is not None:
-        keys = keys[:, None, None]  # (B, 1, 1, T)
+        keys = keys[:, None, None]  # (B, 1, 1, S)
     if fused(q, dropout_rate):
         with sdpa_kernel(KERNELS):
             return F.scaled_dot_product_attention(q, k, v, keys, dropout_rate)
     _, heads, T, _ = q.shape
-    given = *aligned(k, v, keys), T, dropout_rate
+    given = k, v, keys, T, dropout_rate
     tile = tile_of(q)
     if heads * T <= tile:
         # the scores are few beside U, which is kept as well for the backward pass; in
@@ -190,7 +192,8 @@ def fused(q: Tensor, dropout_rate: float) -> bool:
     """
     if q.is_cuda:
         _, _, T, E = q.shape
-        short = T <= SHORT and q.itemsize == 2 and not torch.is_grad_enabled()
+        # T last, as compiled code is one for all lengths as long as nobody asks
+        short = not torch.is_grad_enabled() and q.itemsize == 2 and T <= SHORT
         fits = E % 8 == 0 and (E <= 256 or short)
         if q.dtype == torch.bfloat16:
             return fits and torch.cuda.get_device_properties(q.device).major >= 8
@@ -208,33 +211,30 @@ def tile_of(q: Tensor) -> int:
     return max(TILE, TILE_FEW // (B * heads))
 
 
+def aligned(y: Tensor) -> Tensor:
+    """Frames (T, B, d'), and zeros up to the multiple of `WHOLE` that products want."""
+    extra = -y.shape[0] % (WHOLE_CPU if y.is_cpu else WHOLE)
+    # by 0 as well in compiled code, which is one for all lengths
+    if torch.compiler.is_compiling() or extra:
+        y = F.pad(y, (0, 0, 0, 0, 0, extra))
+    return y
+
+
 def attend_tile(q, k, v, keys, real, dropout_rate) -> Tensor:
     """Attends from a tile of queries; the backward pass computes its scores again."""
+    given = q, k, v, keys, real, dropout_rate
     if not torch.is_grad_enabled():
-        return attend_plainly(q, k, v, keys, real, dropout_rate)
+        return attend_plainly(*given)
     return checkpoint(
         attend_plainly,
-        *(q, k, v, keys, real, dropout_rate),
+        *given,
         use_reentrant=False,
         preserve_rng_state=dropout_rate > 0,
     )
 
 
-def aligned(
-    k: Tensor, v: Tensor, keys: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """A multiple of `WHOLE` keys, of which the last may not be real."""
-    T = k.shape[2]
-    extra = -T % (WHOLE_CPU if k.is_cpu else WHOLE)
-    # by 0 as well in compiled code, which is one for all lengths
-    if torch.compiler.is_compiling() or extra:
-        k, v = (F.pad(y, (0, 0, 0, extra)) for y in (k, v))
-        keys = None if keys is None else F.pad(keys, (0, extra))
-    return k, v, keys
-
-
 def attend_plainly(q, k, v, keys, real, dropout_rate) -> Tensor:
-    """`real`: how many keys `aligned` was given; `keys`: which of all are real."""
+    """`keys`: which are real, (B, 1, 1, S); None: the first `real` are."""
     B, heads, T, E = q.shape
     q, k, v = (y.flatten(0, 1) for y in (q, k, v))
     # the factor within the product, which rounds once
@@ -250,7 +250,7 @@ def attend_plainly(q, k, v, keys, real, dropout_rate) -> Tensor:
         scores = scores.masked_fill_(padded, low)
     elif real < scores.shape[2]:
         # not all scores are read and written for the sake of a few
-        scores[:, :, real:] = low
+        scores[:, :, real:].fill_(low)
     # of bfloat16 too it is computed in float32, and read and written as it is
     weights = F.dropout(scores.softmax(-1, dtype=scores.dtype), dropout_rate)
     return torch.bmm(weights.to(v.dtype), v).view(B, heads, T, E)

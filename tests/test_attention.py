@@ -16,14 +16,12 @@ LENGTHS = torch.tensor([50, 0, 17])
 
 @pytest.fixture
 def use(monkeypatch):
-    """Chooses a path of `attend`, tiles small enough for several and a GPU's keys."""
+    """Chooses a path of `attend`, and tiles small enough for several."""
 
-    def choose(path, tile=16, whole=8):
+    def choose(path, tile=16):
         monkeypatch.setattr(attention, "fused", lambda *_: path == "sdpa")
         for name in ("TILE", "TILE_CPU"):
             monkeypatch.setattr(attention, name, tile)
-        for name in ("WHOLE", "WHOLE_CPU"):
-            monkeypatch.setattr(attention, name, whole)
 
     return choose
 
@@ -63,6 +61,24 @@ def test_attend_equals_softmax(path, lengths, heads, size, use):
     found = attend(*inputs, keys)
     torch.testing.assert_close(found * (gradient != 0), expected)
     torch.testing.assert_close(torch.autograd.grad(found, inputs, gradient), wanted)
+
+
+@pytest.mark.parametrize("lengths", [LENGTHS, None], ids=["padded", "all-real"])
+def test_keys_beyond_the_queries_count_nowhere(lengths, use):
+    use("tiles")
+    q, k, v = qkv(3, 2, 50, 8)
+    keys, more = None, None
+    if lengths is not None:
+        keys, more = (
+            key_mask(lengths.clamp(min=1), 50),
+            key_mask(lengths.clamp(min=1), 56),
+        )
+    longer = [F.pad(tensor, (0, 0, 0, 6), value=3.0) for tensor in (k, v)]
+    expected, found = attend(q, k, v, keys), attend(q, *longer, more)
+    torch.testing.assert_close(found, expected)
+    gradient = torch.randn_like(expected)
+    wanted = torch.autograd.grad(expected, (q, k, v), gradient)
+    torch.testing.assert_close(torch.autograd.grad(found, (q, k, v), gradient), wanted)
 
 
 @PATHS
@@ -130,7 +146,7 @@ def test_attend_never_holds_all_scores(size, dropout_rate, monkeypatch):
 
 
 def test_scores_of_many_heads_are_not_kept(use):
-    use("tiles", tile=64, whole=1)
+    use("tiles", tile=64)
     for heads, most in ((1, 60 * 60), (8, 8 * 60 * 8)):
         kept = []
         with torch.autograd.graph.saved_tensors_hooks(kept.append, lambda _: None):
@@ -153,7 +169,7 @@ def test_few_rows_at_inference_have_large_tiles_on_a_gpu():
 
 @pytest.mark.parametrize("T", [16, 50], ids=["one-tile", "tiles"])
 def test_tiles_drop_the_same_weights_forward_and_backward(T, use):
-    use("tiles", whole=1)
+    use("tiles")
     inputs = qkv(2, 1, T, 8)
     keys = key_mask(torch.tensor([T, T // 2]), T)
     torch.manual_seed(1)
@@ -179,9 +195,15 @@ def test_dropout_keeps_the_mean(use):
     assert (attend(q, k, v, None, 0.5) - expected).abs().max() > 0.1
 
 
+@PATHS
+@pytest.mark.parametrize("whole", [1, 8], ids=["as-many-keys", "a-gpus-keys"])
 @pytest.mark.parametrize("query_norm", [True, False], ids=["norm", "papers"])
 @pytest.mark.parametrize("heads", [1, 2])
-def test_projection_follows_the_equations(heads, query_norm):
+def test_projection_follows_the_equations(
+    heads, query_norm, whole, path, use, monkeypatch
+):
+    use(path)
+    monkeypatch.setattr(attention, "WHOLE_CPU", whole)
     T, B, D, E = 11, 3, 10, 8
     module = SRUppAttention(D, E, heads, query_norm=query_norm).double()
     module.alpha.data.fill_(0.7)
@@ -200,6 +222,8 @@ def test_projection_follows_the_equations(heads, query_norm):
             a[:, b, s] = scores.softmax(-1) @ v[:n, b, s]
     u = F.layer_norm(q + 0.7 * a, (E,)) @ wo.T
     torch.testing.assert_close(module(x, lengths), u.view(T, B, 3, D))
+    one = x[:, :1]  # all of whose frames are real
+    torch.testing.assert_close(module(one), module(one, lengths[:1]))
 
 
 def test_alpha_of_zero_is_the_projection_alone():
