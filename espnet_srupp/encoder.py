@@ -9,11 +9,12 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from typeguard import typechecked
 
-from espnet_srupp.compat import AbsEncoder, TooShortUttError
+from espnet_srupp.compat import AbsEncoder
 from espnet_srupp.layer import SRUppLayer, call, compiled
+from espnet_srupp.padding import cut, repeat_last
 from espnet_srupp.pooling import on_means, stacks
 from espnet_srupp.precision import set_apart
-from espnet_srupp.subsampling import input_module, output_length, shortest_input
+from espnet_srupp.subsampling import input_module, output_length
 
 
 class SRUppEncoder(AbsEncoder):
@@ -226,7 +227,7 @@ class SRUppEncoder(AbsEncoder):
         if masks is not None:
             ilens = (~masks).sum(1)
         ilens = ilens.to(xs_pad.device, torch.int64)
-        xs_pad, padded = self.cut(xs_pad, ilens)
+        xs_pad, padded = cut(xs_pad, ilens, self.input_layer)
         ends = self.interctc_layer_idx
         if return_all_hs and not ends:
             ends = range(1, len(self.encoders) + 1)
@@ -259,36 +260,6 @@ class SRUppEncoder(AbsEncoder):
             if last in self.interctc_layer_idx and self.interctc_use_conditioning:
                 xs = xs + self.condition(ctc.softmax(outs[-1]))
         return [*outs, self.project(xs, olens, padded)], olens
-
-    def cut(self, xs_pad: Tensor, ilens: Tensor) -> tuple[Tensor, bool]:
-        """As wide as the longest utterance, zeros at padded frames; are there any?"""
-        width = longest = xs_pad.shape[1]
-        padded = True
-        # traced code cannot read lengths: there the batch keeps its padded width
-        if not (torch.compiler.is_compiling() or torch.jit.is_tracing()):
-            shortest, longest = bounds(ilens)
-            padded = torch._C._len_torch_dispatch_stack() > 0 or shortest < longest
-        if longest > width:
-            raise ValueError(
-                f"ilens names {longest} frames, but xs_pad has {width}: pad it to the "
-                "longest utterance"
-            )
-        if output_length(longest, self.input_layer) == 0:
-            limit = shortest_input(self.input_layer)
-            raise TooShortUttError(
-                f"has {longest} frames and is too short for subsampling "
-                f"(it needs at least {limit}), return empty results",
-                longest,
-                limit,
-            )
-        xs_pad = xs_pad[:, :longest]
-        if padded:
-            frames = torch.arange(longest, device=xs_pad.device)
-            beyond = frames >= ilens[:, None]  # (B, T)
-            xs_pad = xs_pad.masked_fill(
-                beyond[..., None] if xs_pad.dim() == 3 else beyond, 0
-            )
-        return xs_pad, padded
 
     def run_layers(
         self, layers: nn.ModuleList, padded: bool, xs: Tensor, olens: Tensor
@@ -329,23 +300,12 @@ class SRUppEncoder(AbsEncoder):
             xs = xs.float()
         if self.training or not padded:
             return xs.contiguous()
-        B, T, _ = xs.shape
-        last = (olens - 1).clamp(min=0)[:, None]
-        frames = torch.arange(T, device=xs.device).minimum(last)  # (B, T')
-        return xs[torch.arange(B, device=xs.device)[:, None], frames]
+        return repeat_last(xs, olens)
 
     def condition(self, posteriors: Tensor) -> Tensor:
         """Maps a CTC's posteriors (B, T', vocabulary) back to (T', B, d)."""
         xs = self.conditioning_output(self.conditioning_layer(posteriors))
         return xs.transpose(0, 1)
-
-
-def bounds(ilens: Tensor) -> tuple[int, int]:
-    """The least and the most of them; a GPU is waited for once."""
-    if len(ilens) == 0:
-        return 0, 0
-    shortest, longest = torch.stack(ilens.aminmax()).tolist()
-    return shortest, longest
 
 
 def check_sizes(**sizes: int) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from espnet_srupp import encoder
+from espnet_srupp import padding
 from espnet_srupp.encoder import SRUppEncoder
 
 SIZES = {"output_size": 8, "hidden_size": 16, "attention_size": 8, "embed_size": 8}
@@ -22,7 +22,7 @@ def gpu():
         FakeTensorMode(),
         mock.patch("torch.cuda.get_device_properties", return_value=card),
         # a length cannot be read
-        mock.patch.object(encoder, "bounds", return_value=(40, 50)),
+        mock.patch.object(padding, "bounds", return_value=(40, 50)),
     ):
         yield
 

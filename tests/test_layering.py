@@ -19,6 +19,7 @@ LAYERS = {
     "pooling": 2,
     "subsampling": 2,
     "layer": 3,
+    "padding": 3,
     "encoder": 4,
     "register": 5,
     "checkpoint": 5,
