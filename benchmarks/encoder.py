@@ -53,12 +53,10 @@ def main() -> None:
     # last, as a GPU's host starts kernels slower once torch's profiler has run
     for case, ilens in cases(args).items():
         print(f"{case}, parts:")
-        for row in [row for row in report["rows"] if row["case"] == case]:
-            given = next(e for e in encoders.values() if e["name"] == row["name"])
-            row["parts"] = shares(prepare(given, ilens, meter), args.device)
-            forget(given["encoder"])
-            parts = ", ".join(f"{k} {v:.0%}" for k, v in row["parts"].items())
-            print(f"    {row['name']:<32} {parts or 'not measured'}", flush=True)
+        for row in report["rows"]:
+            if row["case"] == case:
+                given = next(e for e in encoders.values() if e["name"] == row["name"])
+                row["parts"] = parts_of(given, ilens, meter)
         machine.write(report, args.json)
     if args.picture:
         draw(report, args.picture)
@@ -176,6 +174,14 @@ def compare(
             | {"mib": memory[path] / 2**20}
         )
     return rows
+
+
+def parts_of(given: dict, ilens: torch.Tensor, meter: Meter) -> dict[str, float]:
+    parts = shares(prepare(given, ilens, meter), meter.device)
+    forget(given["encoder"])
+    told = ", ".join(f"{k} {v:.0%}" for k, v in parts.items())
+    print(f"    {given['name']:<32} {told or 'not measured'}", flush=True)
+    return parts
 
 
 def memory_beside(path: Path, given: dict, ilens: torch.Tensor, meter: Meter) -> int:
