@@ -43,20 +43,20 @@ def main() -> None:
     if args.device == "cuda":
         report["card"] = torch.cuda.get_device_name()
     report |= {key: getattr(args, key) for key in ("dtype", "threads", "train")}
-    report["rows"] = []
+    report["rows"], measured = [], []
     for case, ilens in cases(args).items():
-        for row in compare(case, ilens, encoders, meter, args.repeats):
-            report["rows"].append(row)
+        rows = compare(case, ilens, encoders, meter, args.repeats)
+        for row in rows:
             print(LINE.format(**row), flush=True)
+        report["rows"] += rows
+        measured.append((case, ilens, rows))
         # a later case may take more memory than there is
         machine.write(report, args.json)
     # last, as a GPU's host starts kernels slower once torch's profiler has run
-    for case, ilens in cases(args).items():
+    for case, ilens, rows in measured:
         print(f"{case}, parts:")
-        for row in report["rows"]:
-            if row["case"] == case:
-                given = next(e for e in encoders.values() if e["name"] == row["name"])
-                row["parts"] = parts_of(given, ilens, meter)
+        for row, given in zip(rows, encoders.values(), strict=True):
+            row["parts"] = parts_of(given, ilens, meter)
         machine.write(report, args.json)
     if args.picture:
         draw(report, args.picture)

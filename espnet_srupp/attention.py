@@ -155,10 +155,10 @@ def attend(
 
     Args:
         q: queries, (B, heads, T, E).
-        k, v: keys and values, as many; more where the attention is not `fused`, of
-            which those from T on are not real: see `aligned`.
-        keys: (B, their number) bool, True at real ones; None when the first T are. A
-            row without any real key gives something finite.
+        k, v: keys and values, (B, heads, S, E). S is T; more if not `fused`, and those
+            from T on, which `aligned` adds, are not real.
+        keys: (B, S) bool, True at real keys; None when the first T are. A row without
+            any real one gives something finite.
         dropout_rate: on the weights, 0 to 1.
 
     Returns:

@@ -1,4 +1,4 @@
-"""In which type products are computed, and ESPnet's `use_amp: true` on CPUs.
+"""In which type products are computed, ESPnet's `use_amp: true` on CPUs, and NaN there.
 
 Of itself ESPnet knows GPUs only: it asks for autocast of "cuda", on for a step and off
 for the features in it, and neither does anything without a GPU. Nor does its gradient
