@@ -58,6 +58,7 @@ tables = (
     segments=st.none() | tables,
     same=st.booleans(),
 )
+@example(wav=b"a b\na\n", text=b"", utt2spk=b"", segments=b"", same=False)
 @quick
 def test_data_directories(wav, text, utt2spk, segments, same):
     contents = {"wav.scp": wav, "text": text, "utt2spk": utt2spk, "segments": segments}

@@ -13,7 +13,10 @@ def read_table(path: Path, faults: Faults | None = None) -> dict[str, str]:
     """Reads lines of "key value", sorted by key in the C locale, each key once."""
     table: dict[str, str] = {}
     last, before = "", len(faults or ())
-    for number, line in enumerate(read_lines(path), 1):
+    lines = read_lines(path)
+    if not lines:
+        raise RecipeError(f"{path} is empty: fill it in, or make it again ({AGAIN})")
+    for number, line in enumerate(lines, 1):
         where = f"{path} line {number}"
         text = line.decode("utf-8", "backslashreplace").strip()
         key, value = (*re.split("[ \t]+", text, maxsplit=1), "")[:2]
@@ -34,8 +37,6 @@ def read_table(path: Path, faults: Faults | None = None) -> dict[str, str]:
             )
         table[key] = value
         last = key
-    if not table and not faults:
-        raise RecipeError(f"{path} is empty: fill it in, or make it again ({AGAIN})")
     return table
 
 
