@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from espnet_srupp.recipe import arguments, config, datadir, download
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.table import read_table
 
 CLEAN = (RecipeError, OSError)  # what run.sh tells in one sentence
 LONG = __name__ == "__main__"
@@ -59,6 +60,14 @@ tables = (
     same=st.booleans(),
 )
 @example(wav=b"a b\na\n", text=b"", utt2spk=b"", segments=b"", same=False)
+@example(wav=b"a\t\x00", text=b"a", utt2spk=b"a", segments=b"a", same=False)
+@example(
+    wav=b"a a.wav\nb b.wav\n",
+    text=b"a A\nb\n",
+    utt2spk=b"a s\nb s\n",
+    segments=b"a b 0 1\nb a 0 1\n",
+    same=False,
+)
 @quick
 def test_data_directories(wav, text, utt2spk, segments, same):
     contents = {"wav.scp": wav, "text": text, "utt2spk": utt2spk, "segments": segments}
@@ -80,6 +89,12 @@ def test_data_directories(wav, text, utt2spk, segments, same):
         except RecipeError:
             assert strict is None
             return
+        # nothing is left out in silence
+        audio = "wav.scp" if segments is None else "segments"
+        for file in (audio, "text", "utt2spk"):
+            broken = {}
+            table = read_table(path / file, broken)
+            assert table.keys() | broken.keys() <= data.text.keys() | faults.keys()
         # what is good is found by both, and survives a file
         assert (strict is None) == bool(faults)
         assert strict in (None, data)

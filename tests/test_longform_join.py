@@ -157,9 +157,13 @@ def test_a_whole_talk_goes_from_the_first_segment_to_the_last(talk):
     ]
 
 
-def test_a_whole_talk_that_lost_a_segment_is_left_out(talk, capsys):
-    text = talk / "source" / "text"
-    text.write_text(text.read_text().replace("B", "B\x01"))
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [("text", "B", "B\x01"), ("segments", "0.4006", "x"), ("segments", "0.4006", "")],
+)
+def test_a_whole_talk_that_lost_a_segment_is_left_out(talk, capsys, name, good, bad):
+    table = talk / "source" / name
+    table.write_text(table.read_text().replace(good, bad))
     assert join(talk, "--whole") == 1
     assert "talk is left out, as a segment of it is" in capsys.readouterr().err
     assert not (talk / "target").exists()

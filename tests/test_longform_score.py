@@ -162,11 +162,10 @@ def test_results_of_something_else_are_told(folder, capsys):
 def test_recordings_without_a_segment_are_not_looked_at(folder):
     segments = {u: ("talk", n, n + 1.0) for n, u in enumerate(TEXT)}
     soundfile.write(folder / "talk.wav", np.zeros(8000 * len(TEXT)), 8000)
-    wav = {"aa": "sox none.wav -t wav - |", "talk": str(folder / "talk.wav")}
-    wav["zz"] = "gone.wav"
+    wav = {"talk": str(folder / "talk.wav")}
     datadir.write(DataDir(wav, TEXT, dict.fromkeys(TEXT, "s"), segments), folder / "r")
-    rows = "".join(f"{name} {path}\n" for name, path in wav.items())
-    (folder / "r" / "wav.scp").write_text(rows)
+    others = {"aa": "sox none.wav -t wav - |", "zz": "gone.wav"}
+    write_table(wav | others, folder / "r" / "wav.scp")
     assert main(["score", str(folder / "r"), f"a={folder / 'r'}"]) == 0
 
 

@@ -7,7 +7,6 @@ import pytest
 from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.table import write_table
 
 GOOD = {
     "wav.scp": "a-1 wav/with a blank.wav\nb-1 b.wav\n",
@@ -22,6 +21,11 @@ FAULTS = {
     "blank transcript": ("text", "a-1 A\nb-1  \n", r"text line 2: b-1 has an empty tr"),
     "no path": ("wav.scp", "a-1 a\nb-1\n", r"wav.scp line 2: b-1 has nothing after it"),
     "twice": ("text", "a-1 A\na-1 A\nb-1 B\n", r"text line 2: a-1 is there twice"),
+    "twice, apart": (
+        "text",
+        "a-1 A\nb-1 B\na-1 A\n",
+        r"text line 3: a-1 is there twice",
+    ),
     "unsorted": (
         "text",
         "b-1 B\na-1 A\n",
@@ -79,10 +83,10 @@ def test_reads_back_what_it_writes_sorted_in_the_c_locale(tmp_path):
     order = ["A-b", "A_b", "Z", "a", "a-b", "ab", "é", "語"]
     names = order[::-1]
     data = DataDir(
-        {"r2": "r 2.wav", "r1": "r1.wav"},
+        {"r2": "r 2.wav"},
         {name: name.upper() for name in names},
         {name: "s" for name in names},
-        {name: ("r1", 0.1 + 0.2, 1e3) for name in names},
+        {name: ("r2", 0.1 + 0.2, 1e3) for name in names},
     )
     datadir.write(data, tmp_path / "set")
     assert datadir.read(tmp_path / "set") == data
@@ -142,38 +146,77 @@ def write_set(path, *utterances, segments=None):
     datadir.write(made, path)
 
 
-def test_the_fault_of_a_recording_is_one_of_each_of_its_segments(tmp_path):
-    segments = {f"r{n}-{m}": (f"r{n}", m, m + 1.0) for n in (1, 2) for m in range(3)}
-    text, speakers = dict.fromkeys(segments, "A"), dict.fromkeys(segments, "s")
-    wav = {"r1": "r1.wav", "r2": "sph2pipe r2.sph |"}
-    datadir.write(DataDir(wav, text, speakers, segments), tmp_path)
+def write_segmented(path, wav, segments, text=None):
+    write_raw(
+        path,
+        {
+            "wav.scp": wav,
+            "text": text or "".join(f"{u} TEXT OF {u}\n" for u in segments),
+            "utt2spk": "".join(f"{u} s\n" for u in segments),
+            "segments": "".join(f"{u} {r} 0 1\n" for u, r in segments.items()),
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        (b"r2 sph2pipe r2.sph |", "command"),
+        (b"r2 r\x012.wav", "control character"),
+        (b"r2", "empty line"),
+        (b"r2 \xff.wav", "not UTF-8"),
+        (b"r2 a.wav\nr2 b.wav", "twice"),
+        (b"r3 r3.wav", "unmatched"),
+    ],
+)
+def test_the_fault_of_a_recording_is_one_of_each_of_its_segments(tmp_path, line, kind):
+    segments = {f"r{n}-{m}": f"r{n}" for n in (1, 2) for m in range(3)}
+    # one that has a recording's id, not its own, has no part in its fault
+    segments["r2"] = "r1"
+    write_segmented(
+        tmp_path / "a", b"r1 r1.wav\n" + line, dict(sorted(segments.items()))
+    )
     faults = {}
-    assert list(datadir.read(tmp_path, faults).text) == ["r1-0", "r1-1", "r1-2"]
+    data = datadir.read(tmp_path / "a", faults)
+    assert list(data.text) == ["r1-0", "r1-1", "r1-2", "r2"]
+    assert data.wav == {"r1": "r1.wav"}
     kinds = {utterance: fault.kind for utterance, fault in faults.items()}
-    assert kinds == dict.fromkeys(["r2-0", "r2-1", "r2-2"], "command")
+    assert kinds == dict.fromkeys(["r2-0", "r2-1", "r2-2"], kind)
+    with pytest.raises(RecipeError, match="wav.scp"):
+        datadir.read(tmp_path / "a")
 
 
-def test_a_command_for_a_recording_without_segments_does_no_harm(tmp_path):
-    wav = {"r1": "r1.wav", "r2": "sph2pipe r2.sph |"}
-    segments = {"u": ("r1", 0.0, 1.0)}
-    (tmp_path / "d").mkdir()
-    datadir.write(DataDir(wav, {"u": "ONE"}, {"u": "s"}, segments), tmp_path / "d")
+def test_the_fault_of_an_utterance_is_none_of_the_recording_with_its_id(tmp_path):
+    segments = {"r1": "r1", "r2": "r1", "r3": "r2"}
+    wav = "r1 r1.wav\nr2 r2.wav\n"
+    write_segmented(tmp_path / "a", wav, segments, "r1\nr2\nr3 THREE\n")
     faults = {}
-    assert datadir.read(tmp_path / "d", faults).segments == segments
-    assert datadir.read(tmp_path / "d").segments == segments
+    assert datadir.read(tmp_path / "a", faults).text == {"r3": "THREE"}
+    assert faults.keys() == {"r1", "r2"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"r2 sph2pipe r2.sph |", b"r2 r\x01.wav", b"r2", b"r2 \xff", b"", b"r2 a\nr2 b"],
+)
+def test_a_recording_without_segments_costs_nothing(tmp_path, line):
+    write_segmented(tmp_path / "a", b"r1 r1.wav\n" + line + b"\n", {"u": "r1"})
+    faults = {}
+    data = datadir.read(tmp_path / "a", faults)
+    assert data.text == {"u": "TEXT OF u"}
+    assert data.wav == {"r1": "r1.wav"}
+    assert datadir.read(tmp_path / "a") == data
     assert faults == {}
 
 
-def test_a_bad_name_of_a_recording_without_segments_costs_no_utterance(tmp_path):
-    wav = {"r1": "r1.wav", "r2": "r\x01.wav"}
-    made = DataDir(wav, {"u": "ONE"}, {"u": "s"}, {"u": ("r1", 0.0, 1.0)})
-    write_table(wav, tmp_path / "wav.scp")
-    write_table(made.text, tmp_path / "text")
-    write_table(made.utt2spk, tmp_path / "utt2spk")
-    (tmp_path / "segments").write_text("u r1 0.0 1.0\n")
+def test_a_byte_order_mark_is_the_fault_of_the_utterance_behind_it(tmp_path):
+    text = b"\xef\xbb\xbfa-1 A\nb-1 B\n"
+    write_raw(tmp_path / "a", {**GOOD, "text": text})
     faults = {}
-    assert datadir.read(tmp_path, faults).text == made.text
-    assert faults == {}
+    assert datadir.read(tmp_path / "a", faults).text == {"b-1": "B"}
+    assert {u: fault.kind for u, fault in faults.items()} == {
+        "a-1": "control character"
+    }
 
 
 def test_sets_are_put_together(tmp_path):

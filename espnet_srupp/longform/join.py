@@ -23,7 +23,7 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults
 from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.options import cores
-from espnet_srupp.recipe.table import write_table
+from espnet_srupp.recipe.table import read_table, write_table
 
 PROVENANCE = "provenance.csv"
 COLUMNS = ("recording", "utterance", "start_sample", "samples", "start", "seconds")
@@ -130,10 +130,11 @@ def planned(
 ) -> list[Recording]:
     if given.whole:
         # their audio has words that the text would lack
-        every = datadir.read_segments(given.source / "segments", {})
-        lost = {recording for u, (recording, *_) in every.items() if u not in found}
+        every = read_table(given.source / "segments", {})
+        lost = {value.split()[0] for u, value in every.items() if u not in found}
         problems += [f"{r} is left out, as a segment of it is" for r in sorted(lost)]
-        return plan.whole(datadir.without(data, lost), found)
+        bad = {u for u, (recording, *_) in data.segments.items() if recording in lost}
+        return plan.whole(datadir.without(data, bad), found)
     return plan.join(
         data,
         found,

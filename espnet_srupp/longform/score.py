@@ -142,8 +142,7 @@ def compare(
     each: Set, given: argparse.Namespace, problems: list[str]
 ) -> list[Utterance]:
     """Counts errors in what models have decoded; adds the rest to `problems`."""
-    # without recordings that have no segment
-    data = datadir.without(datadir.read(each.reference), ())
+    data = datadir.read(each.reference)
     texts = {model: sets.read_texts(path) for model, path in each.models.items()}
     problems += sets.left_out(data, each, texts)
     seconds = lengths.seconds(data, each.reference, given.fs)

@@ -8,7 +8,7 @@ from pathlib import Path
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults, note, settle
 from espnet_srupp.recipe.files import atomic_dir
-from espnet_srupp.recipe.letters import check_letters, single_blanks
+from espnet_srupp.recipe.letters import check_letters, check_wav, single_blanks
 from espnet_srupp.recipe.table import AGAIN, read_table, write_table
 
 
@@ -34,6 +34,8 @@ class DataDir:
 def read(path: Path, faults: Faults | None = None) -> DataDir:
     """Reads a data directory and checks that its files agree.
 
+    Recordings that no segment lies in are no part of it, whatever their lines hold.
+
     Args:
         path: the directory; it holds wav.scp, text, utt2spk and perhaps segments.
         faults: takes what is wrong with single utterances, which are left out then;
@@ -51,54 +53,55 @@ def read(path: Path, faults: Faults | None = None) -> DataDir:
     path = Path(path)
     if not path.is_dir():
         raise RecipeError(f"{path} is missing: write it, or make it ({AGAIN})")
-    wav = read_table(path / "wav.scp", faults)
+    found: Faults = {}
+    data = read_files(path, found)
+    check(data, path, found)
+    if faults is None and found:
+        raise next(iter(found.values()))
+    if faults is not None:
+        faults |= found
+    return without(data, found)
+
+
+def read_files(path: Path, faults: Faults) -> DataDir:
+    """Reads the tables, and checks the lines of recordings.
+
+    Their faults are those of their utterances, whose ids may be other recordings'.
+    """
+    segmented = (path / "segments").exists()
+    lost: Faults = {} if segmented else faults
+    wav = read_table(path / "wav.scp", lost)
     text = single_blanks(read_table(path / "text", faults))
     data = DataDir(wav, text, read_table(path / "utt2spk", faults))
-    if (path / "segments").exists():
+    if segmented:
         data.segments = read_segments(path / "segments", faults)
-    check_commands(data, path / "wav.scp", faults)
-    check(data, path, faults)
-    if faults is None:
-        return data
-    spread(data, faults)
-    return without(data, faults)
+        data.wav = used(data)
+    check_wav(data.wav, path / "wav.scp", lost)
+    for utterance, (recording, *_) in (data.segments or {}).items():
+        if recording in lost:
+            faults.setdefault(utterance, lost[recording])
+    return data
 
 
-def spread(data: DataDir, faults: Faults) -> None:
-    """Gives the fault of a recording to each of its segments, which all are lost.
+def used(data: DataDir) -> dict[str, str]:
+    """The recordings that segments lie in."""
+    recordings = {recording for recording, *_ in (data.segments or {}).values()}
+    return {key: path for key, path in data.wav.items() if key in recordings}
 
-    That of a recording without a segment is none.
-    """
+
+def without(data: DataDir, utterances: Collection[str]) -> DataDir:
+    """All but these utterances, and what recordings they leave without a segment."""
+    audio = data.wav if data.segments is None else data.segments
+    kept = audio.keys() - set(utterances)
+    wav, text, utt2spk, segments = (
+        {u: value for u, value in (table or {}).items() if u in kept}
+        for table in (data.wav, data.text, data.utt2spk, data.segments)
+    )
     if data.segments is None:
-        return
-    used = {recording for recording, *_ in data.segments.values()}
-    bad = used & faults.keys()
-    for utterance, (recording, *_) in data.segments.items():
-        if recording in bad:
-            faults.setdefault(utterance, faults[recording])
-    for recording in used.union(data.wav) - data.segments.keys() - data.text.keys():
-        faults.pop(recording, None)
-
-
-def without(data: DataDir, faults: Collection[str]) -> DataDir:
-    """The utterances that have no fault, nor their recording."""
-    segments = data.segments
-    if segments is not None:
-        segments = {
-            u: times
-            for u, times in segments.items()
-            if u not in faults and times[0] not in faults
-        }
-    recordings = (
-        data.wav.keys() if segments is None else {r for r, *_ in segments.values()}
-    )
-    audio = data.wav if segments is None else segments
-    text, utt2spk = (
-        {u: value for u, value in table.items() if u in audio and u not in faults}
-        for table in (data.text, data.utt2spk)
-    )
-    wav = {r: p for r, p in data.wav.items() if r in recordings and r not in faults}
-    return DataDir(wav, text, utt2spk, segments)
+        return DataDir(wav, text, utt2spk)
+    left = DataDir(data.wav, text, utt2spk, segments)
+    left.wav = used(left)
+    return left
 
 
 def write(data: DataDir, path: Path) -> None:
@@ -117,6 +120,7 @@ def write(data: DataDir, path: Path) -> None:
 
 def write_files(data: DataDir, directory: Path, path: Path) -> None:
     """Writes the files into `directory`, which errors call `path`."""
+    check_wav(data.wav, path / "wav.scp")
     check(data, path)
     write_table(data.wav, directory / "wav.scp")
     write_table(data.text, directory / "text")
@@ -195,7 +199,13 @@ def read_segments(
 
 
 def check(data: DataDir, path: Path, faults: Faults | None = None) -> None:
-    """Checks that the tables of `data` agree; errors say it lies in `path`."""
+    """Checks that transcripts, speakers and segments agree, and what they hold.
+
+    Args:
+        data: the data directory.
+        path: where it lies, for errors.
+        faults: takes what is wrong; without it the first fault is raised.
+    """
     for utterance, text in data.text.items():
         if not text.strip():
             note(
@@ -203,8 +213,7 @@ def check(data: DataDir, path: Path, faults: Faults | None = None) -> None:
                 f"{path / 'text'}: {utterance} has an empty transcript: fill it in or "
                 f"remove {utterance}",
             )
-    lines = {"wav.scp": data.wav, "text": data.text, "utt2spk": data.utt2spk}
-    check_letters(lines, path, faults)
+    check_letters({"text": data.text, "utt2spk": data.utt2spk}, path, faults)
     audio, source = data.wav, "wav.scp"
     if data.segments is not None:
         check_segments(data, path / "segments", faults)
@@ -216,18 +225,6 @@ def check(data: DataDir, path: Path, faults: Faults | None = None) -> None:
                 *(faults, utterance, "unmatched"),
                 f"{path}: {utterance} is in {has} and not in {lacks}: add it there or "
                 "remove it",
-            )
-
-
-def check_commands(data: DataDir, path: Path, faults: Faults | None) -> None:
-    """Checks that wav.scp, at `path`, has files, but for what no segment lies in."""
-    used = {recording for recording, *_ in (data.segments or {}).values()}
-    for key, value in data.wav.items():
-        if value.endswith("|") and (data.segments is None or key in used):
-            note(
-                *(faults, key, "command"),
-                f"{path}: {key} is a command ('{value}'), which is not run here: write "
-                "its output to a file and give its path",
             )
 
 

@@ -7,7 +7,7 @@ from espnet_srupp.recipe.errors import DataError, RecipeError
 from espnet_srupp.recipe.stage import say
 
 Faults = dict[str, DataError]
-"""What is wrong with an utterance, or with the recording it lies in, by id."""
+"""What is wrong with each utterance, by its id."""
 
 # a larger part of a set is no accident, and what is left would be another corpus
 LIMIT = 0.1

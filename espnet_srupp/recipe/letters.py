@@ -28,7 +28,7 @@ def check_letters(
     """Checks that ids are words and that no line holds what would end or spoil it.
 
     Args:
-        tables: what the files wav.scp, text and utt2spk hold, by their names.
+        tables: what files hold, by their names.
         path: the data directory they are in, for errors.
         faults: takes what is wrong; without it the first fault is raised.
     """
@@ -54,10 +54,22 @@ def check_letters(
                     f"{path / name}: {key!a} holds the character U+{ord(found[0]):04X},"
                     " which is no part of a text or name: remove it",
                 )
-    for key, value in tables["wav.scp"].items():
+
+
+def check_wav(wav: dict[str, str], path: Path, faults: Faults | None = None) -> None:
+    """Checks that the wav.scp at `path` names files, and with which letters."""
+    for key, value in wav.items():
+        if value.endswith("|"):
+            note(
+                *(faults, key, "command"),
+                f"{path}: {key} is a command ('{value}'), which is not run here: write "
+                "its output to a file and give its path",
+            )
+    check_letters({path.name: wav}, path.parent, faults)
+    for key, value in wav.items():
         if value != value.strip():
             note(
                 *(faults, key, "name"),
-                f"{path / 'wav.scp'}: the path '{value}' of {key} begins or ends with "
-                "a blank: rename the file",
+                f"{path}: the path '{value}' of {key} begins or ends with a blank: "
+                "rename the file",
             )

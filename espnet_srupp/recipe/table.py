@@ -21,11 +21,13 @@ def read_table(path: Path, faults: Faults | None = None) -> dict[str, str]:
         text = line.decode("utf-8", "backslashreplace").strip()
         key, value = (*re.split("[ \t]+", text, maxsplit=1), "")[:2]
         if problem := fault_of_line(path.name, line, key, value):
-            note(faults, key or where, problem[0], f"{where}{problem[1]}")
+            key = key.removeprefix("\ufeff") or where
+            note(faults, key, problem[0], f"{where}{problem[1]}")
             continue
         if key in table:
             remedy = f"{where}: {key} is there twice: remove or rename one"
             note(faults, key, "twice", remedy)
+            continue
         # code points and UTF-8 bytes have the same order, which is the C locale's
         if key < last:
             if faults and len(faults) > before:
