@@ -12,7 +12,7 @@ from typeguard import typechecked
 from espnet_srupp.compat import AbsEncoder
 from espnet_srupp.layer import SRUppLayer, call, compiled
 from espnet_srupp.padding import cut, repeat_last
-from espnet_srupp.pooling import on_means, stacks
+from espnet_srupp.pooling import of_layers, on_means, stacks
 from espnet_srupp.precision import set_apart
 from espnet_srupp.subsampling import input_module, output_length
 
@@ -118,14 +118,7 @@ class SRUppEncoder(AbsEncoder):
         )
         self.input_layer = input_layer
         self.layer_drop_rate = layer_drop_rate
-        self.layer_pooling = list(layer_pooling) or [1] * num_blocks
-        # typeguard looks at the first number only
-        whole = all(type(k) is int and k >= 1 for k in self.layer_pooling)
-        if len(self.layer_pooling) != num_blocks or not whole:
-            raise ValueError(
-                f"layer_pooling is {layer_pooling}: give a whole number from 1 on for "
-                f"each of the {num_blocks} layers"
-            )
+        self.layer_pooling = of_layers(layer_pooling, num_blocks)
         if compile_layers and attention_dropout_rate:
             # torch 2.11: "Node add_291 was invalid, but is output"
             raise ValueError(

@@ -58,3 +58,20 @@ def stacks(pooling: list[int], ends: Container[int]) -> list[tuple[int, int, int
     joined = (k > 1 and pooling[i - 1 : i] == [k] for i, k in enumerate(pooling))
     starts = [i for i, join in enumerate(joined) if i in ends or not join]
     return [(i, j, pooling[i]) for i, j in pairwise([*starts, len(pooling)])]
+
+
+def of_layers(layer_pooling: list[int], num_blocks: int) -> list[int]:
+    """The pooling of each layer.
+
+    Raises:
+        ValueError: it is not given for each of them, or is no whole number from 1 on.
+    """
+    pooling = list(layer_pooling) or [1] * num_blocks
+    # typeguard looks at the first number only
+    whole = all(type(k) is int and k >= 1 for k in pooling)
+    if len(pooling) != num_blocks or not whole:
+        raise ValueError(
+            f"layer_pooling is {layer_pooling}: give a whole number from 1 on for "
+            f"each of the {num_blocks} layers"
+        )
+    return pooling
