@@ -152,6 +152,7 @@ def test_loss_and_gradients_are_those_of_one_process_with_the_joined_batch(
         )
 
 
+@pytest.mark.once
 def test_loss_depends_on_every_option_but_computing_again(trained):
     losses = {name: results[0][0].item() for name, results in trained.items()}
     again = losses.pop("layers computed again")

@@ -180,6 +180,7 @@ def assert_same_step(encoder, plain, frames, rows=2):
     torch.testing.assert_close(*results)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "options",
     [{}, {"attention_interval": 2, "layer_pooling": [1, 2, 2]}]

@@ -135,6 +135,7 @@ def test_language_model_is_trained_measured_and_decoded_with(finished):
     assert all(line.endswith("done before") for line in steps)
 
 
+@pytest.mark.once
 def test_long_recordings_are_transcribed_scored_and_drawn(finished):
     recipe, _ = finished
     words = ["--longform", "1 2", "--longform_join_args", "--group '()'"]
@@ -259,6 +260,7 @@ def interruptible():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.once
 @pytest.mark.usefixtures("interruptible")
 def test_interrupted_training_is_continued(finished):
     recipe, _ = finished
