@@ -157,11 +157,28 @@ def test_wrong_ids_are_named(speakers, pattern, sentence):
         groups(unsegmented(speakers), pattern)
 
 
-def test_groups_of_the_same_name_are_told():
-    segments = {"u": ("a-b", 0.0, 1.0), "v": ("a", 0.0, 1.0)}
-    data = segmented(segments, {"u": "a", "v": "a-b"})
-    with pytest.raises(RecipeError, match="^u and v belong to different groups"):
-        groups(data)
+def test_groups_of_the_same_name_are_told_apart_by_their_speakers():
+    segments = dict.fromkeys(["t", "u", "v"], ("s10_call", 0.0, 1.0))
+    data = segmented(segments, {"t": "s1", "u": "s10", "v": "ann"})
+    assert found(data) == {
+        "s10_call": ("s1", ["t"]),
+        "s10-s10_call": ("s10", ["u"]),
+        "ann-s10_call": ("ann", ["v"]),
+    }
+    segments = {"t": ("a-b-a", 0.0, 1.0), "u": ("a-b", 0.0, 1.0), "v": ("a", 0.0, 1.0)}
+    data = segmented(segments, {"t": "a-b-a", "u": "a", "v": "a-b"})
+    assert found(data) == {
+        "a-b-a": ("a-b-a", ["t"]),
+        "a-b": ("a", ["u"]),
+        "a-b-a-b": ("a-b", ["v"]),
+    }
+
+
+def test_a_speaker_called_sp1_is_no_speed():
+    data = unsegmented({"sp1-1": "sp1", "sp1-2": "sp1", "sp2-1": "sp2"})
+    apart = {"sp1": ("sp1", ["sp1-1", "sp1-2"]), "sp2": ("sp2", ["sp2-1"])}
+    assert found(data, r"^(sp\d)-") == apart
+    assert found(data, "^(.*)-") == apart
 
 
 def test_a_pattern_does_not_see_the_prefix_of_speed_perturbation():

@@ -101,6 +101,10 @@ def test_texts_can_do_without_blanks(chapters, capsys):
     assert join(chapters, "--num-utts", "2", "--no-space") == 0
     assert datadir.read(chapters / "target").text["1-20-long0001"] == "ONETWO"
     assert "--no-space" not in capsys.readouterr().out
+    text = chapters / "source" / "text"
+    text.write_text(text.read_text().replace(" ", " \u3000"))
+    assert join(chapters, "--num-utts", "2", "--no-space") == 0
+    assert datadir.read(chapters / "target").text["1-20-long0001"] == "ONETWO"
     # which nobody would guess
     assert join(chapters, "--num-utts", "2") == 0
     assert "has a blank: where the script has none, as" in capsys.readouterr().out
@@ -164,6 +168,25 @@ def test_a_whole_talk_goes_from_the_first_segment_to_the_last(talk):
 def test_a_whole_talk_that_lost_a_segment_is_left_out(talk, capsys, name, good, bad):
     table = talk / "source" / name
     table.write_text(table.read_text().replace(good, bad))
+    assert join(talk, "--whole") == 1
+    assert "talk is left out, as a segment of it is" in capsys.readouterr().err
+    assert not (talk / "target").exists()
+
+
+@pytest.mark.parametrize(
+    "line", [b"talk-\xe9 talk 0.25 0.3", b"talk-0 other 0 1\ntalk-0 talk 0.25 0.3"]
+)
+def test_a_whole_talk_is_left_out_for_a_segment_that_cannot_be_read(talk, line, capsys):
+    source = talk / "source"
+    save(talk / "other.wav", noise(1000, 1))
+    for name, first in (
+        ("wav.scp", f"other {talk}/other.wav\n".encode()),
+        ("segments", line + b"\n"),
+        ("text", b"talk-0 O\n"),
+        ("utt2spk", b"talk-0 talk\n"),
+    ):
+        table = source / name
+        table.write_bytes(first + table.read_bytes())
     assert join(talk, "--whole") == 1
     assert "talk is left out, as a segment of it is" in capsys.readouterr().err
     assert not (talk / "target").exists()

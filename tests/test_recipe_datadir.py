@@ -265,5 +265,7 @@ def test_what_is_bad_is_not_put_together_and_strict_stops_at_it(tmp_path):
 
 
 def test_blanks_of_all_kinds_are_one_blank(tmp_path):
-    write_raw(tmp_path / "a", GOOD | {"text": "a-1 A\u3000B\nb-1 A \t B\u00a0C\n"})
+    write_raw(
+        tmp_path / "a", GOOD | {"text": "a-1 \u3000A\u3000B\nb-1 A \t B\u00a0C\u3000\n"}
+    )
     assert datadir.read(tmp_path / "a").text == {"a-1": "A B", "b-1": "A B C"}

@@ -141,6 +141,16 @@ def test_bad_audio_is_left_out_at_every_speed(corpus):
     assert Path("data/train_sp/dropped").read_text().startswith("train-07 wav/")
 
 
+def test_what_is_left_out_takes_nothing_along_that_has_its_id_at_a_speed(corpus):
+    TEXT["empty line"](corpus)
+    everywhere("train-00", "sp0.9-train-07")(corpus)
+    source, target = Path("data/train"), Path("data/train_sp")
+    audio.perturb_speed(source, target, [0.9, 1.0], nj=1)
+    left = datadir.read(target).text
+    assert len(left) == 58
+    assert {"sp0.9-train-07", "sp0.9-sp0.9-train-07"} <= left.keys()
+
+
 def test_other_rates_are_told_before_their_other_speeds_are_made(corpus):
     given = Path("data/train"), Path("data/train_sp"), [0.9, 1.0]
     with pytest.raises(RecipeError, match=f"is sampled at {FS} Hz, not at 44100 Hz"):

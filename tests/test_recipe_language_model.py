@@ -30,13 +30,13 @@ def given(tmp_path, monkeypatch):
 
 
 def test_texts_with_and_without_ids_become_one(tmp_path):
-    (tmp_path / "text").write_text("u1 ONE  TWO\nu2\nu3 THREE\n")
+    (tmp_path / "text").write_text("u1 ONE \u3000TWO\nu2\nu3 THREE\n")
     (tmp_path / "plain.txt").write_text("TWO\u2028FOUR\n\n FIVE\n")
     packed = compressed(tmp_path / "packed.txt.gz", "SIX\n")
     sources = [tmp_path / "text", tmp_path / "plain.txt", packed]
     language_model.join_texts(sources, ["SEVEN", "EIGHT"], tmp_path / "lm_train.txt")
     assert (tmp_path / "lm_train.txt").read_text().splitlines() == [
-        "u1 ONE  TWO",
+        "u1 ONE TWO",
         "u3 THREE",
         "lm2-00000001 TWO FOUR",
         "lm2-00000003 FIVE",
@@ -53,6 +53,13 @@ def test_texts_of_the_same_ids_become_one(tmp_path):
         source.write_text("u1 ONE\n")
     language_model.join_texts(sources, [], tmp_path / "lm.txt")
     assert (tmp_path / "lm.txt").read_text() == "u1 ONE\nlm2-u1 ONE\n"
+
+
+def test_an_id_that_is_there_twice_is_told(tmp_path):
+    (tmp_path / "text").write_text("u1 ONE\nu2 TWO\nu1 THREE\n")
+    with pytest.raises(RecipeError, match="text: u1 is there twice"):
+        language_model.join_texts([tmp_path / "text"], [], tmp_path / "lm.txt")
+    assert not (tmp_path / "lm.txt").exists()
 
 
 def test_a_last_line_without_an_end_is_a_line(tmp_path):
@@ -89,6 +96,25 @@ def test_text_is_that_of_the_training_set_unless_files_are_named(given):
     assert names.lm_train.read_text().splitlines() == [
         *("lm1-00000001 FOUR", "u1 ONE TWO", "u2 THREE")
     ]
+
+
+def test_what_the_training_leaves_out_the_language_model_does(given, capsys):
+    lines = [f"u{n} A\u3000B\rC" for n in range(10, 30)]
+    text = "\n".join([*lines, "u29 D", ""])
+    Path("data/a/text").write_bytes(text.encode() + b"u30 \xff\n")
+    names = layout(given)
+    step, _ = lm_stages.collect_statistics(given, names)
+    step.work()
+    assert names.lm_train.read_text().splitlines() == [
+        f"u{n} A B C" for n in range(10, 29)
+    ]
+    assert (
+        "2 of 21 utterances of data/a/text left out: 1 twice" in capsys.readouterr().out
+    )
+    strict = replace(given, strict=True)
+    step, _ = lm_stages.collect_statistics(strict, names)
+    with pytest.raises(RecipeError, match="u29 is there twice"):
+        step.work()
 
 
 def test_librispeech_adds_its_own_text(given):

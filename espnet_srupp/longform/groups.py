@@ -60,7 +60,7 @@ def groups(
         if data.segments is not None and pattern is None:
             name = data.segments[utterance][0]
         else:
-            name = name_by_id(utterance, pattern)
+            name = name_by_id(utterance, speaker, pattern)
         if name is None:
             strangers.append(utterance)
         else:
@@ -88,8 +88,11 @@ def recordings(data: DataDir) -> list[Group]:
     return named(members, data)
 
 
-def name_by_id(utterance: str, pattern: str | None) -> str | None:
+def name_by_id(utterance: str, speaker: str, pattern: str | None) -> str | None:
     prefix, rest = SPEED.fullmatch(utterance).groups(default="")
+    if prefix == f"{speaker}-":
+        # somebody who is called sp1
+        prefix, rest = "", utterance
     if pattern is not None:
         match = compiled(pattern).search(rest)
     else:
@@ -124,11 +127,8 @@ def named(members: dict[tuple[str, str], list[str]], data: DataDir) -> list[Grou
             name = speaker
         elif not name.startswith(speaker):
             name = f"{speaker}-{name}"
-        if name in result:
-            raise RecipeError(
-                f"{result[name].utterances[0]} and {utterances[0]} belong to different "
-                f"groups of the same name {name}: tell them apart with --group"
-            )
+        while name in result:
+            name = f"{speaker}-{name}"
         ordered = sorted(utterances, key=lambda utterance: order(utterance, data))
         result[name] = Group(name, speaker, ordered)
     return [result[name] for name in sorted(result)]

@@ -23,7 +23,7 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults
 from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.options import cores
-from espnet_srupp.recipe.table import read_table, write_table
+from espnet_srupp.recipe.table import read_lines, write_table
 
 PROVENANCE = "provenance.csv"
 COLUMNS = ("recording", "utterance", "start_sample", "samples", "start", "seconds")
@@ -130,8 +130,7 @@ def planned(
 ) -> list[Recording]:
     if given.whole:
         # their audio has words that the text would lack
-        every = read_table(given.source / "segments", {})
-        lost = {value.split()[0] for u, value in every.items() if u not in found}
+        lost = incomplete(given.source / "segments", data, found)
         problems += [f"{r} is left out, as a segment of it is" for r in sorted(lost)]
         bad = {u for u, (recording, *_) in data.segments.items() if recording in lost}
         return plan.whole(datadir.without(data, bad), found)
@@ -144,6 +143,20 @@ def planned(
         round(given.gap * rate),
         problems,
     )
+
+
+def incomplete(segments: Path, data: DataDir, found: dict[str, Span]) -> set[str]:
+    """The recordings of which a segment is not `found`, be its line ever so broken."""
+    lines = [
+        line.decode("utf-8", "backslashreplace").split()
+        for line in read_lines(segments)
+    ]
+    return {
+        recording
+        for utterance, recording, *_ in filter(lambda words: len(words) > 1, lines)
+        # of two lines with the same id one may lie in another recording
+        if utterance not in found or data.segments[utterance][0] != recording
+    }
 
 
 def check(given: argparse.Namespace) -> None:

@@ -7,15 +7,22 @@ from pathlib import Path
 
 from espnet_srupp.recipe import commands, process
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.faults import Faults, settle
 from espnet_srupp.recipe.files import atomic_file, open_text
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.process import Job
 from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.table import read_table
 from espnet_srupp.recipe.training import gpus, gpus_here
 
 
-def join_texts(sources: Sequence[Path], more: Iterable[str], target: Path) -> None:
+def join_texts(
+    sources: Sequence[Path],
+    more: Iterable[str],
+    target: Path,
+    own: Iterable[str] = (),
+) -> None:
     """Puts texts together into one with ids, as asr.sh's lm_train.txt.
 
     Args:
@@ -24,9 +31,10 @@ def join_texts(sources: Sequence[Path], more: Iterable[str], target: Path) -> No
             sentence on a line.
         more: sentences.
         target: the file to make; lines without words are left out.
+        own: sentences with their ids.
 
     Raises:
-        RecipeError: a file cannot be read, or there is no sentence.
+        RecipeError: a file cannot be read or has an id twice, or there is no sentence.
     """
     first = next((source for source in sources if source.name == "text"), None)
     texts = [
@@ -35,7 +43,7 @@ def join_texts(sources: Sequence[Path], more: Iterable[str], target: Path) -> No
     ]
     count = 0
     with atomic_file(target) as file:
-        for line in chain(*texts, numbered(more, "lm")):
+        for line in chain(own, *texts, numbered(more, "lm")):
             file.write(line)
             count += 1
         if not count:
@@ -48,10 +56,36 @@ def read(path: Path, name: str, own: bool) -> Iterator[str]:
     with open_text(path) as lines:
         if path.name == "text":
             prefix = "" if own else f"{name}-"
-            full = (line.strip() for line in lines if len(line.split()) > 1)
-            yield from (f"{prefix}{line}\n" for line in full)
+            yield from (f"{prefix}{line}" for line in with_ids(path, lines))
         else:
             yield from numbered(lines, name)
+
+
+def with_ids(path: Path, lines: Iterable[str]) -> Iterator[str]:
+    seen = set()
+    for line in lines:
+        utterance, *words = line.split() or [""]
+        if not words:
+            continue
+        if utterance in seen:
+            raise RecipeError(f"{path}: {utterance} is there twice: remove one")
+        seen.add(utterance)
+        yield f"{utterance} {' '.join(words)}\n"
+
+
+def transcripts(text: Path, strict: bool) -> Iterator[str]:
+    """A training set's sentences with their ids, as stage 5 takes them.
+
+    Raises:
+        RecipeError: more than a tenth of the lines is bad, or with `strict` one is.
+    """
+    faults: Faults = {}
+    table = read_table(text, faults)
+    good = table.keys() - faults.keys()
+    settle(faults, len(good), text, strict)
+    for utterance, words in table.items():
+        if utterance in good:
+            yield f"{utterance} {' '.join(words.split())}\n"
 
 
 def numbered(sentences: Iterable[str], name: str) -> Iterator[str]:

@@ -15,11 +15,11 @@ LONGEST_ID = 200  # bytes; a file's name may have 255, with what is put around t
 
 
 def single_blanks(text: dict[str, str]) -> dict[str, str]:
-    """Transcripts with one space between words, whatever was there.
+    """Transcripts with one space between words, whatever was there and around them.
 
     ESPnet would take other blanks, or two of them, for characters.
     """
-    return {key: BLANKS.sub(" ", value) for key, value in text.items()}
+    return {key: BLANKS.sub(" ", value).strip(" ") for key, value in text.items()}
 
 
 def check_letters(

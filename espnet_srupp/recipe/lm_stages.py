@@ -30,10 +30,10 @@ def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
     yield Step(
         6,
         f"text of the language model, {names.lm_train}",
-        partial(join_texts, given, names, sources),
+        partial(join_texts, given, names),
         [names.lm_train],
         [*sources, *more],
-        given.some("lm_train_text"),
+        given.some("lm_train_text") | given.strictness,
     )
     command = partial(commands.lm_statistics, given, names)
     texts = {"train": names.lm_train, "valid": names.lm_valid}
@@ -47,10 +47,15 @@ def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
     )
 
 
-def join_texts(given: Options, names: Layout, sources: list[Path]) -> None:
+def join_texts(given: Options, names: Layout) -> None:
     """What is named, or else the training set's text and what the corpus has."""
-    more = () if given.lm_train_text else for_language_models(given, "sentences")
-    language_model.join_texts(sources, more, names.lm_train)
+    sources = [Path(path) for path in given.lm_texts]
+    if sources:
+        language_model.join_texts(sources, (), names.lm_train)
+        return
+    own = language_model.transcripts(DATA / given.train_set / "text", given.strict)
+    more = for_language_models(given, "sentences")
+    language_model.join_texts([], more, names.lm_train, own)
 
 
 def train_model(given: Options, names: Layout) -> Iterator[Step]:
