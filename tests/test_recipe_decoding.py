@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from espnet_srupp.recipe import decoding
+from espnet_srupp.recipe import decoding, model_stages
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options, cores
@@ -266,3 +266,18 @@ def test_another_symbol_for_the_unknown_is_no_other_piece(tmp_path, monkeypatch)
     trained = {"bpemodel": "tokens/bpe.model", "token_list": tokens}
     Path("config.yaml").write_text(yaml.safe_dump(trained))
     decoding.check_pieces(Path("config.yaml"))
+
+
+def test_decoding_depends_on_the_files_that_its_arguments_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.pth").write_bytes(b"1")
+    given = Options(
+        **{"train_set": "a", "valid_set": "b", "test_sets": "c"},
+        inference_args="--lm_file mine.pth --ngram_file none",
+    )
+    names = layout(given)
+    names.exp.mkdir(parents=True)
+    (names.exp / given.inference_asr_model).touch()
+    (step,) = model_stages.decode_sets(given, names)
+    assert step.inputs[-1] == Path("mine.pth")
+    assert Path("none") not in step.inputs

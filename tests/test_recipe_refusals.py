@@ -86,9 +86,10 @@ def test_mistake_is_named_in_one_sentence(words, culprits):
         ["--asr_args", "--max_epoch 2 --config=conf/other.yaml"],
         ["--lm_args", "--token-list x"],
         ["--inference_args", "--ngpu 1"],
+        ["--longform_args", "--checkpoint 5epoch.pth"],
     ],
 )
-def test_what_run_sh_gives_espnet_is_not_for_its_arguments(words):
+def test_what_run_sh_gives_by_itself_is_not_for_arguments(words):
     with pytest.raises(RecipeError, match=f"{words[0]} has --.*--help"):
         options(*words)
 

@@ -244,6 +244,17 @@ def test_a_training_of_another_name_stays_where_it_is(tmp_path, train, other):
     assert not (tmp_path / "exp" / "1epoch.pth").exists()
 
 
+def test_a_training_that_was_begun_as_a_number_stays_where_it_is(tmp_path, train):
+    record = begin(tmp_path / "exp.1", 1, epochs=1)
+    (tmp_path / "exp.1/config.yaml").write_text("output_dir: x/exp.1\n")
+    train(tmp_path / "exp", record)
+    assert (tmp_path / "exp.1" / "1epoch.pth").exists()
+    (tmp_path / "exp.1/config.yaml").write_text("output_dir: x/exp\n")
+    (tmp_path / "exp").rename(tmp_path / "other")
+    train(tmp_path / "exp", record)
+    assert (tmp_path / "exp" / "1epoch.pth").exists()
+
+
 def test_any_name_may_be_put_aside_and_come_back(tmp_path, train):
     record = begin(tmp_path / "lr+(1).1", 1, epochs=1)
     train(tmp_path / "lr+(1)", record)

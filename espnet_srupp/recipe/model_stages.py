@@ -24,6 +24,12 @@ from espnet_srupp.recipe.layout import DATA, Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.stage import Step, say
 
+# arguments of ESPnet's beam search that name files of other models
+SEARCH_FILES = (
+    *("lm_train_config", "lm_file", "word_lm_train_config", "word_lm_file"),
+    "ngram_file",
+)
+
 
 def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 10: lengths, mean and variance."""
@@ -74,6 +80,8 @@ def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
         models += [decoding.lm_file(given, names), names.lm_exp / "config.yaml"]
         trainings.append(names.lm_exp / training.BEGUN)
     settings = config.read(given.inference_config, given.inference_args)
+    named = (Path(str(settings.get(name))) for name in SEARCH_FILES)
+    models += [path for path in named if path.is_file()]
     for name, source in names.tests.items():
         target = names.decoding / name
         yield Step(

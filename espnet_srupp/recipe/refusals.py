@@ -3,6 +3,7 @@
 import math
 import re
 import shlex
+from collections.abc import Collection
 
 from espnet_srupp.recipe.config import arguments
 from espnet_srupp.recipe.errors import RecipeError
@@ -26,6 +27,8 @@ OWN = (
     *("collect_stats", "dry_run", "print_config", "train_shape_file"),
     *("valid_shape_file", "key_file", "asr_train_config", "asr_model_file"),
 )
+# and `longform transcribe`
+OWN_LONGFORM = ("checkpoint", "out", "force")
 # options that become a part of ESPnet's arguments, and what ESPnet reads otherwise
 FOLDERS = (
     *("dumpdir", "expdir", "asr_exp", "asr_stats_dir", "asr_tag"),
@@ -80,7 +83,8 @@ def check(options: Options) -> None:
     for name in ARGUMENTS:
         quotes(name, getattr(options, name))
     for name in ("asr_args", "lm_args", "inference_args"):
-        check_own(name, getattr(options, name))
+        check_own(name, getattr(options, name), OWN)
+    check_own("longform_args", options.longform_args, OWN_LONGFORM)
     for name in FOLDERS:
         if MISREAD.search(value := getattr(options, name)):
             raise RecipeError(
@@ -91,12 +95,12 @@ def check(options: Options) -> None:
     check_models(options)
 
 
-def check_own(name: str, words: str) -> None:
+def check_own(name: str, words: str, owned: Collection[str]) -> None:
     for own, _ in arguments(words):
-        if own in OWN:
+        if own in owned:
             raise RecipeError(
-                f"--{name} has --{own}, which run.sh gives ESPnet by itself: take the "
-                "option of run.sh for it (--help lists them)"
+                f"--{name} has --{own}, which run.sh gives by itself: take the option "
+                "of run.sh for it (--help lists them)"
             )
 
 

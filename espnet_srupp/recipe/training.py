@@ -219,5 +219,12 @@ def kept(exp: Path, record: Mapping) -> Path | None:
         if name.fullmatch(path.name)
         and (begun := stage.read(path / BEGUN))
         and not restarts(begun, record)
+        and not named(path)
     ]
     return max(same, key=lambda path: (path / BEGUN).stat().st_mtime, default=None)
+
+
+def named(exp: Path) -> bool:
+    """Whether a training was begun under the name of its folder, as ESPnet keeps it."""
+    settings = config.trained_with(exp / "config.yaml")
+    return Path(str(settings.get("output_dir"))).name == exp.name
