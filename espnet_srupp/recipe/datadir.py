@@ -93,13 +93,13 @@ def without(data: DataDir, utterances: Collection[str]) -> DataDir:
     """All but these utterances, and what recordings they leave without a segment."""
     audio = data.wav if data.segments is None else data.segments
     kept = audio.keys() - set(utterances)
-    wav, text, utt2spk, segments = (
-        {u: value for u, value in (table or {}).items() if u in kept}
-        for table in (data.wav, data.text, data.utt2spk, data.segments)
+    audio, text, utt2spk = (
+        {u: value for u, value in table.items() if u in kept}
+        for table in (audio, data.text, data.utt2spk)
     )
     if data.segments is None:
-        return DataDir(wav, text, utt2spk)
-    left = DataDir(data.wav, text, utt2spk, segments)
+        return DataDir(audio, text, utt2spk)
+    left = DataDir(data.wav, text, utt2spk, audio)
     left.wav = used(left)
     return left
 

@@ -7,13 +7,11 @@ from pathlib import Path
 
 from espnet_srupp.recipe import commands, process
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.faults import Faults, settle
 from espnet_srupp.recipe.files import atomic_file, open_text
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.process import Job
 from espnet_srupp.recipe.stage import say
-from espnet_srupp.recipe.table import read_table
 from espnet_srupp.recipe.training import gpus, gpus_here
 
 
@@ -31,7 +29,7 @@ def join_texts(
             sentence on a line.
         more: sentences.
         target: the file to make; lines without words are left out.
-        own: sentences with their ids.
+        own: lines of an id and a sentence.
 
     Raises:
         RecipeError: a file cannot be read or has an id twice, or there is no sentence.
@@ -71,21 +69,6 @@ def with_ids(path: Path, lines: Iterable[str]) -> Iterator[str]:
             raise RecipeError(f"{path}: {utterance} is there twice: remove one")
         seen.add(utterance)
         yield f"{utterance} {' '.join(words)}\n"
-
-
-def transcripts(text: Path, strict: bool) -> Iterator[str]:
-    """A training set's sentences with their ids, as stage 5 takes them.
-
-    Raises:
-        RecipeError: more than a tenth of the lines is bad, or with `strict` one is.
-    """
-    faults: Faults = {}
-    table = read_table(text, faults)
-    good = table.keys() - faults.keys()
-    settle(faults, len(good), text, strict)
-    for utterance, words in table.items():
-        if utterance in good:
-            yield f"{utterance} {' '.join(words.split())}\n"
 
 
 def numbered(sentences: Iterable[str], name: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ from espnet_srupp.recipe import (
     decoding,
     language_model,
     statistics,
+    tokens,
     training,
 )
 from espnet_srupp.recipe.data_stages import for_language_models
@@ -53,9 +54,10 @@ def join_texts(given: Options, names: Layout) -> None:
     if sources:
         language_model.join_texts(sources, (), names.lm_train)
         return
-    own = language_model.transcripts(DATA / given.train_set / "text", given.strict)
+    own = tokens.transcripts(DATA / given.train_set / "text", given.strict)
+    lines = (f"{utterance} {words}\n" for utterance, words in own.items())
     more = for_language_models(given, "sentences")
-    language_model.join_texts([], more, names.lm_train, own)
+    language_model.join_texts([], more, names.lm_train, lines)
 
 
 def train_model(given: Options, names: Layout) -> Iterator[Step]:

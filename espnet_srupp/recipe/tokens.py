@@ -32,9 +32,7 @@ def train_tokens(given: Options, text: Path, directory: Path) -> None:
         RecipeError: more than a tenth of the text is bad, or with --strict true a line
             of it; the text does not go with the number of pieces.
     """
-    faults: Faults = {}
-    lines = [" ".join(line.split()) for line in read_table(text, faults).values()]
-    settle(faults, len(lines), text, given.strict)
+    lines = transcripts(text, given.strict).values()
     with atomic_dir(directory) as folder:
         if given.token_type == "bpe":
             (folder / "train.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
@@ -54,6 +52,19 @@ def train_tokens(given: Options, text: Path, directory: Path) -> None:
             tokens = [token for token, _ in counts.most_common() if token not in own]
         listed = [given.blank, given.oov, *tokens, given.sos_eos]
         (folder / "tokens.txt").write_text("\n".join([*listed, ""]), encoding="utf-8")
+
+
+def transcripts(text: Path, strict: bool) -> dict[str, str]:
+    """Those of a Kaldi text file, one blank between words; bad lines are left out.
+
+    Raises:
+        RecipeError: more than a tenth of the lines is bad, or with `strict` one is.
+    """
+    faults: Faults = {}
+    table = read_table(text, faults)
+    good = {u: " ".join(line.split()) for u, line in table.items() if u not in faults}
+    settle(faults, len(good), text, strict)
+    return good
 
 
 def check_tokens(given: Options, text: Path, directory: Path) -> None:
