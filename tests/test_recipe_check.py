@@ -10,6 +10,7 @@ from test_recipe_faults import (
     AUDIO,
     OPTIONS,
     TEXT,
+    everywhere,
     line,
     make_corpus,
     noise,
@@ -88,6 +89,15 @@ def test_check_knows_that_the_training_set_alone_is_played_faster(corpus, capsys
     printed = capsys.readouterr().out
     assert "data/train: 30 utterances, 1 cannot be used" in printed
     assert "data/dev: 12 utterances, 0 cannot be used" in printed
+
+
+def test_check_knows_that_ids_are_longer_at_other_speeds(corpus, capsys):
+    everywhere("train-08", "train-08" + "8" * 187)(corpus)
+    everywhere("train-07", "train-07" + "7" * 186)(corpus)
+    for speeds, count in (("", 0), ("0.9 1.0 1.1", 1)):
+        assert run_check("--speed_perturb_factors", speeds) == 0
+        said = capsys.readouterr().out
+        assert f"data/train: 30 utterances, {count} cannot be used" in said
 
 
 def test_check_looks_at_every_training(corpus, capsys):

@@ -151,6 +151,18 @@ def test_what_is_left_out_takes_nothing_along_that_has_its_id_at_a_speed(corpus)
     assert {"sp0.9-train-07", "sp0.9-sp0.9-train-07"} <= left.keys()
 
 
+def test_an_id_too_long_for_a_file_at_a_speed_is_left_out_before_audio_is_made(corpus):
+    # as long as may be, and a letter more than has room for sp0.9-
+    everywhere("train-07", "train-07" + "7" * 186)(corpus)
+    everywhere("train-08", "train-08" + "8" * 187)(corpus)
+    source, target = Path("data/train"), Path("data/train_sp")
+    audio.perturb_speed(source, target, [0.9, 1.0], nj=1)
+    left = datadir.read(target).text
+    assert len(left) == 58
+    assert not any("train-08" in utterance for utterance in left)
+    assert "'sp0.9-train-08888888...'" in Path("data/train_sp/dropped").read_text()
+
+
 def test_other_rates_are_told_before_their_other_speeds_are_made(corpus):
     given = Path("data/train"), Path("data/train_sp"), [0.9, 1.0]
     with pytest.raises(RecipeError, match=f"is sampled at {FS} Hz, not at 44100 Hz"):

@@ -12,7 +12,9 @@ from espnet2.main_funcs.pack_funcs import unpack
 
 from espnet_srupp.recipe import packing
 from espnet_srupp.recipe.layout import layout
+from espnet_srupp.recipe.model_stages import pack_model
 from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.stage import difference
 
 
 @pytest.fixture
@@ -144,6 +146,15 @@ def test_the_model_of_the_pieces_is_that_of_the_training(recipe, tmp_path):
 def test_card_lies_where_the_hub_looks_for_it(recipe, tmp_path):
     with zipfile.ZipFile(pack(*recipe)) as archive:
         assert archive.read("README.md") == b"# card"
+
+
+def test_error_rates_of_another_decoding_make_another_card(recipe):
+    given, names = recipe
+    decoded = [replace(given, inference_tag=tag) for tag in ("a", "b")]
+    made = [next(pack_model(each, layout(each))) for each in decoded]
+    first, second = (step.record() for step in made)
+    assert made[0].outputs == made[1].outputs
+    assert difference(first, second) == "decoding was a, is b"
 
 
 def test_language_model_goes_in_if_it_is_used(recipe, tmp_path):

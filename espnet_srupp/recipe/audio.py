@@ -8,6 +8,7 @@ from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults, refuse, settle
 from espnet_srupp.recipe.files import atomic_dir
+from espnet_srupp.recipe.letters import check_length
 from espnet_srupp.recipe.recording import Recording, hear, recordings
 from espnet_srupp.recipe.stage import say
 from espnet_srupp.recipe.table import read_table, write_table
@@ -44,6 +45,8 @@ def perturb_speed(
     """
     faults: Faults = {}
     data = datadir.read(source, faults)
+    check_names(data, factors, source, faults)
+    data = datadir.without(data, faults)
     refuse(faults, len(data.text), source, strict)
     with atomic_dir(target) as directory:
         made, jobs = at_speeds(data, factors, directory, target, fs)
@@ -54,6 +57,16 @@ def perturb_speed(
         bad = {speed_prefix(f) + utterance for f in factors for utterance in lost}
         settle(faults, len(data.text.keys() - faults.keys()), source, strict)
         write_kept(made, bad, faults, directory, target)
+
+
+def check_names(
+    data: DataDir, factors: list[float], source: Path, faults: Faults
+) -> None:
+    """Notes the utterances whose files could not be called by their ids at a speed."""
+    longest = max(map(speed_prefix, factors), key=len, default="")
+    for utterance, speaker in data.utt2spk.items():
+        for word in (utterance, speaker):
+            check_length(longest + word, utterance, source, faults)
 
 
 def at_speeds(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from espnet_srupp.recipe import config, datadir, features, tokens
+from espnet_srupp.recipe import audio, config, datadir, features, tokens
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import DataError, RecipeError
 from espnet_srupp.recipe.faults import LIMIT, Faults, counted
@@ -105,6 +105,8 @@ def inspect(
 ) -> Findings:
     """Adds what is wrong with the set, also for trainings with these `configs`."""
     data = datadir.read(found.source, found.bad)
+    if found.source.name == given.train_set:
+        audio.check_names(data, given.speeds, found.source, found.bad)
     jobs = recordings(data, dict.fromkeys(data.text), rate=given.rate)
     heard = hear(jobs, given.nj, f"audio of {found.source}", given.scheduler)
     for utterance, fault in heard.faults.items():

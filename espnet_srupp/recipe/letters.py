@@ -9,8 +9,6 @@ BLANKS = re.compile("[\t \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
 # control characters, of which one program or another ends a line at some, and what a
 # wrong encoding leaves; tabs are blanks
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd]")
-
-
 LONGEST_ID = 200  # bytes; a file's name may have 255, with what is put around the id
 
 
@@ -42,18 +40,23 @@ def check_letters(
                         f"{path}: the id '{word}' is empty or holds a blank or a "
                         "slash: rename it",
                     )
-                if len(word.encode()) > LONGEST_ID:
-                    note(
-                        *(faults, key, "id"),
-                        f"{path}: the id '{word[:20]}...' has more than {LONGEST_ID} "
-                        "bytes, too many for a file's name: shorten it",
-                    )
+                check_length(word, key, path, faults)
             if found := CONTROL.search(f"{key} {value}"):
                 note(
                     *(faults, key, "control character"),
                     f"{path / name}: {key!a} holds the character U+{ord(found[0]):04X},"
                     " which is no part of a text or name: remove it",
                 )
+
+
+def check_length(word: str, key: str, path: Path, faults: Faults | None) -> None:
+    """Checks that files can be called by the id `word`; if not, `key` is at fault."""
+    if len(word.encode()) > LONGEST_ID:
+        note(
+            *(faults, key, "id"),
+            f"{path}: the id '{word[:20]}...' has more than {LONGEST_ID} bytes, too "
+            "many for a file's name: shorten it",
+        )
 
 
 def check_wav(wav: dict[str, str], path: Path, faults: Faults | None = None) -> None:

@@ -155,7 +155,12 @@ def pack_model(given: Options, names: Layout) -> Iterator[Step]:
         ),
         [target],
         [*models.values(), *files],
-        {**card.search(given), **given.some("lang", "model_license")},
+        {
+            # whose error rates the card has
+            "decoding": names.inference,
+            **card.search(given),
+            **given.some("lang", "model_license"),
+        },
         check=partial(decoding.check_models, given, names),
     )
 
