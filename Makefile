@@ -18,7 +18,7 @@ TORCH_CPU := https://download.pytorch.org/whl/cpu
 TORCH_GIB := 8
 SHELL_FILES := .ci/run $(shell find recipes -name '*.sh' -type f)
 
-.PHONY: help install demo test fuzz lint clean
+.PHONY: help torch install demo test fuzz lint clean
 
 help:
 	@echo 'make demo     synthetic corpus to WER table: a small SRU++ on the CPU, 7 to 14 minutes'
@@ -64,6 +64,8 @@ $(VENV)/installed: setup.py constraints.txt $(VENV)/torch
 	    'import torch; v = torch.version.cuda; print(",cuda" + v.split(".")[0] if v else "")'); fi; \
 	  $(PIP) install -c constraints.txt -e ".[recipes,dev$$kernels]"
 	@touch $@
+
+torch: $(VENV)/torch
 
 install: $(VENV)/installed
 

@@ -112,6 +112,8 @@ MISTAKES = {
     "frontend": (change(frontend="s3prl"), "frontend: s3prl.*only default can"),
     "preencoder": (change(preencoder="sinc"), "preencoder: sinc"),
     "features": (change(input_size=80), "input_size: 80"),
+    "volume": (change(speech_volume_normalize=1.0), "speech_volume_normalize: 1.0"),
+    "preprocessor": (change(preprocessor="multi"), "preprocessor: multi"),
     "tokens": (change(token_type="whisper_en"), "token_type: whisper_en"),
     "no CTC": (no_ctc, "has no CTC"),
     "unknown encoder": (change(encoder="no_such"), "no_such"),

@@ -2,6 +2,7 @@
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,17 @@ def test_a_result_that_is_not_whole_is_not_taken(tmp_path):
     (tmp_path / "a.srt").unlink()
     transcript.check(tmp_path, "a")
     assert transcript.read(tmp_path, "a", SETTINGS) is None
+
+
+def test_subtitles_of_an_older_result_are_not_taken_for_those_of_a_new_one(
+    tmp_path, monkeypatch
+):
+    transcript.write(made(), tmp_path)
+    new = replace(made(), settings={"model": "new"})
+    monkeypatch.setattr(transcript, "subtitles", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        transcript.write(new, tmp_path)
+    assert transcript.read(tmp_path, "a", new.settings) is None
 
 
 @pytest.mark.parametrize(

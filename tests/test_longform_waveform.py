@@ -72,6 +72,18 @@ def test_segment_is_cut_at_its_samples(tmp_path):
     assert waveform.seconds(part) == 0.4
 
 
+@pytest.mark.parametrize("form", ["GSM610", "G721_32"])
+def test_what_cannot_be_sought_in_is_read_up_to_where_it_begins(tmp_path, form):
+    path = tmp_path / "a.wav"
+    soundfile.write(path, noise(5000), RATE, form)
+    whole = read(Source("a", str(path)))
+    assert len(whole) >= 5000
+    expected, _ = soundfile.read(path, dtype="float32")
+    np.testing.assert_array_equal(whole, expected)
+    part = Source("a-1", str(path), 0.3, 0.5)
+    np.testing.assert_array_equal(read(part), whole[2400:4000])
+
+
 def test_mp3_without_a_length_is_read_whole_and_no_tag_with_it(tmp_path):
     path = tmp_path / "a.mp3"
     path.write_bytes(b"".join(STEADY) + APE)

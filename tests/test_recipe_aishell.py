@@ -84,7 +84,6 @@ def test_a_missing_transcript_is_named(excerpt):
 def test_without_a_folder_it_is_fetched(excerpt, monkeypatch):
     def hand_out(url, target, sha256):
         assert url == "https://www.openslr.org/resources/33/data_aishell.tgz"
-        target.parent.mkdir()
         target.write_bytes(ARCHIVE.read_bytes())
 
     monkeypatch.setattr(manifests, "download", hand_out)

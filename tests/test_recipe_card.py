@@ -112,6 +112,12 @@ def test_code_decodes_as_the_results_were_made(written, tmp_path):
     assert card.search(Options(inference_config=str(config)))["ctc_window_margin"] == 7
 
 
+def test_a_number_that_yaml_takes_for_text_is_a_number_in_the_code():
+    given = Options(inference_args="--ctc_weight 1e-1 --normalize_length true")
+    found = card.search(given)
+    assert (found["ctc_weight"], found["normalize_length"]) == (0.1, True)
+
+
 def test_what_nobody_named_or_measured_is_not_there():
     given = Options(train_set="a", valid_set="b", test_sets="c")
     header = card.header(given, layout(given), "")

@@ -3,10 +3,13 @@
 import hashlib
 import io
 import os
+import subprocess
+import sys
 import tarfile
 import threading
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -73,7 +76,24 @@ def server():
 def test_downloads_and_leaves_only_the_file(server, tmp_path):
     download(server.url, tmp_path / "new" / "file", SHA256)
     assert (tmp_path / "new" / "file").read_bytes() == CONTENT
-    assert os.listdir(tmp_path / "new") == ["file"]
+    assert sorted(os.listdir(tmp_path / "new")) == [".locks", "file"]
+
+
+def test_of_two_at_once_one_downloads_and_the_other_waits_for_it(server, tmp_path):
+    server.cuts = [0]
+    target = tmp_path / "file"
+    code = (
+        "import sys; from pathlib import Path;"
+        "from espnet_srupp.recipe.download import download;"
+        "download(sys.argv[1], Path(sys.argv[2]))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-c", code, server.url, str(target)]
+    both = [subprocess.Popen(command, env=environment) for _ in range(2)]
+    assert [process.wait() for process in both] == [0, 0]
+    assert target.read_bytes() == CONTENT
+    # the second time as the connection broke
+    assert server.ranges == [None, None]
 
 
 def test_a_file_that_is_there_is_not_fetched(server, tmp_path):
@@ -130,7 +150,7 @@ def test_bytes_that_were_not_asked_for_are_not_appended(server, tmp_path):
 def test_another_checksum_leaves_nothing(server, tmp_path):
     with pytest.raises(RecipeError, match=f"another SHA-256 than {'0' * 64}"):
         download(server.url, tmp_path / "file", "0" * 64)
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path) == [".locks"]
 
 
 def test_a_file_that_the_server_does_not_have_is_named_at_once(server, tmp_path):

@@ -1,13 +1,15 @@
 """LibriSpeech's sets are ESPnet's, of all parts or of those that are there."""
 
+import gzip
 import tarfile
 from pathlib import Path
 
 import pytest
 
 from espnet_srupp.recipe import datadir
-from espnet_srupp.recipe.corpora import librispeech, manifests, sets
+from espnet_srupp.recipe.corpora import librispeech, manifests
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.stamp import stamp
 
 ARCHIVE = Path(__file__).parents[2] / "shared" / "data" / "librispeech_excerpt.tar"
 pytestmark = pytest.mark.skipif(not ARCHIVE.exists(), reason=f"{ARCHIVE} is absent")
@@ -28,7 +30,7 @@ def prepare(folder, partial):
 def test_an_excerpt_gives_the_sets_of_its_parts(excerpt, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("data/dev_other").mkdir(parents=True)
-    Path("data/dev_other", sets.STAMP).touch()
+    stamp(Path("data/dev_other"))
     prepare(excerpt, True)
     assert sorted(path.name for path in Path("data").iterdir()) == [
         *("dev", "dev_clean", "test_clean", "train_960"),
@@ -118,6 +120,15 @@ def test_a_damaged_file_is_named(seven):
     (seven / "test-other/7/9/7-9-0000.flac").write_bytes(b"no audio")
     with pytest.raises(RecipeError, match="cannot read .*7-9-0000.flac"):
         prepare(seven, True)
+
+
+def test_an_empty_text_for_language_models_is_no_text(tmp_path):
+    path = tmp_path / "librispeech-lm-norm.txt.gz"
+    path.touch()
+    with pytest.raises(RecipeError, match="norm.txt.gz is empty: remove it, and it is"):
+        list(librispeech.sentences(tmp_path, None))
+    path.write_bytes(gzip.compress(b"A LINE\n"))
+    assert list(librispeech.sentences(tmp_path, None)) == ["A LINE\n"]
 
 
 def test_checksums_are_those_that_torchaudio_checks():

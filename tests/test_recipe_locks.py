@@ -17,14 +17,15 @@ from espnet_srupp.recipe.stage import Step
 OTHER = """
 import sys, time
 from pathlib import Path
-from espnet_srupp.recipe import stage
+from espnet_srupp.recipe import locks, stage
 def work():
     Path("begun").touch()
     while not Path("end").exists():
         time.sleep(0.01)
     Path(target).write_text("made")
 target, *reads = map(Path, sys.argv[1:])
-stage.run(stage.Step(5, "x", work, [target], reads=reads))
+with locks.Locks() as mine:
+    stage.run(stage.Step(5, "x", work, [target], reads=reads), mine)
 """
 
 
@@ -57,14 +58,16 @@ def other(tmp_path, monkeypatch):
     assert started[0].wait() == 0
 
 
-def make(target, reads=(), **options):
+def make(target, reads=(), mine=None, **options):
     """A step of this process; returns whether it did something."""
 
     def work():
         Path(target).write_text("made here")
 
     paths = [Path(path) for path in reads]
-    return stage.run(Step(5, "x", work, [Path(target)], options=options, reads=paths))
+    step = Step(5, "x", work, [Path(target)], options=options, reads=paths)
+    with locks.Locks() as passing:
+        return stage.run(step, mine or passing)
 
 
 def test_a_step_at_work_elsewhere_is_waited_for_and_not_done_twice(other):
@@ -160,7 +163,7 @@ def test_a_link_to_itself_is_named(tmp_path):
     (tmp_path / "dump").symlink_to("dump")
     marker = tmp_path / "dump" / ".train.made"
     with pytest.raises((RecipeError, OSError), match="link to itself|symbolic links"):
-        with locks.held(marker, [], [], print, alone=True):
+        with locks.Locks().held(marker, [], print, alone=True):
             marker.touch()
 
 
@@ -208,3 +211,82 @@ def test_who_waits_to_replace_something_keeps_no_other_one_from_it(other):
 
     with locks.opened(lock) as file:
         locks.acquire(file, True, "doing this", tell)
+
+
+def is_free(name):
+    """Whether another process could replace that now."""
+    lock = locks.lock_file(stage.marker(Path(name)), [])
+    return subprocess.run([sys.executable, "-c", ALONE, lock]).returncode == 0
+
+
+def test_what_a_run_has_made_and_read_stays_until_it_ends(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with locks.Locks() as mine:
+        make("data", ["audio"], mine)
+        assert not is_free("data") and not is_free("audio")
+        # neither another step that reads it lets it go, nor one that makes it anew
+        make("model", ["data"], mine)
+        make("data", mine=mine, other="option")
+        make("data", mine=mine, other="option")
+        assert not is_free("data") and not is_free("model")
+    assert is_free("data") and is_free("audio") and is_free("model")
+
+
+def test_scores_are_made_again_by_any_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with locks.Locks() as mine:
+        stage.run(Step(stage.SCORING, "x", Path("md").touch, [Path("md")]), mine)
+        assert is_free("md")
+
+
+# makes `b`, and then `a`, which another run.sh has made
+CROSSING = """
+from pathlib import Path
+from espnet_srupp.recipe import locks, stage
+with locks.Locks() as mine:
+    for name in "ba":
+        step = stage.Step(5, name, Path(name).touch, [Path(name)], options={"x": 1})
+        stage.run(step, mine)
+"""
+
+
+def test_of_two_that_wait_for_each_other_one_ends(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with locks.Locks() as mine:
+        make("a", mine=mine)
+        environment = {**os.environ, "PYTHONPATH": str(Path(stage.__file__).parents[2])}
+        command = [sys.executable, "-c", CROSSING]
+        crossing = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
+        while b"waiting" not in crossing.stdout.readline():
+            assert crossing.poll() is None
+        # it has told that it will wait, not yet that it does
+        time.sleep(0.5)
+        with pytest.raises(RecipeError, match="waits for what this one has read"):
+            make("b", mine=mine)
+    assert crossing.wait() == 0
+
+
+def test_what_is_done_by_one_at_a_time_has_been_done_when_the_other_comes(tmp_path):
+    told = []
+    lock = tmp_path / "x"
+    code = (
+        "import sys, time; from pathlib import Path;"
+        "from espnet_srupp.recipe.locks import alone\n"
+        "with alone(Path(sys.argv[1]), 'downloading', print):\n"
+        "    print(flush=True)\n"
+        "    while not Path(sys.argv[1] + 'told').exists(): time.sleep(0.01)\n"
+        "    Path(sys.argv[1] + 'done').touch()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(stage.__file__).parents[2])}
+    command = [sys.executable, "-c", code, str(lock)]
+    first = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
+    first.stdout.readline()
+
+    def tell(message):
+        told.append(message)
+        (tmp_path / "xtold").touch()
+
+    with locks.alone(lock, "downloading", tell):
+        assert (tmp_path / "xdone").exists()
+    assert told == ["another run.sh is downloading x, waiting for it"]
+    assert first.wait() == 0

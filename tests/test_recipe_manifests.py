@@ -187,7 +187,6 @@ def served(tmp_path, monkeypatch):
 
     def hand_out(url, target, sha256):
         assert (url, sha256) == ("https://x.org/y.tgz", "00")
-        target.parent.mkdir(exist_ok=True)
         pack(target, {"top/part/wav/S1.tar.gz": inner, "top/README": b"2"})
 
     monkeypatch.setattr(manifests, "download", hand_out)
@@ -197,14 +196,16 @@ def served(tmp_path, monkeypatch):
 def test_one_folder_of_an_archive_is_fetched_with_the_archives_in_it(served):
     for _ in range(2):
         manifests.fetch("https://x.org/y.tgz", served, "top/part", "00")
-    found = sorted(path for path in served.rglob("*") if path.is_file())
+    found = sorted(path for path in served.glob("[!.]*/**/*") if path.is_file())
+    found += served.glob("*.tgz")
     assert found == [served / "top/part/wav/dev/S1/a.wav", served / "y.tgz"]
 
 
 def test_an_archive_of_something_else_leaves_nothing(served):
     with pytest.raises(RecipeError, match="y.tgz does not hold top/other"):
         manifests.fetch("https://x.org/y.tgz", served, "top/other", "00")
-    assert [path.name for path in served.glob("**/*")] == ["top", "y.tgz"]
+    assert sorted(os.listdir(served)) == [".locks", "top", "y.tgz"]
+    assert not os.listdir(served / "top")
 
 
 def test_a_corpus_is_found_where_it_is_or_in_the_folder_that_holds_it(tmp_path):
@@ -215,15 +216,14 @@ def test_a_corpus_is_found_where_it_is_or_in_the_folder_that_holds_it(tmp_path):
 
 @pytest.mark.parametrize("partial", [False, True])
 def test_a_whole_corpus_raises_nothing_and_says_nothing(tmp_path, capsys, partial):
-    manifests.check_whole(tmp_path, {"a": 1}, {"a": 1}, "talks", partial)
+    manifests.check_whole(tmp_path, {"a": 1}, {"a": 1}, partial)
     assert capsys.readouterr().out == ""
 
 
 def test_parts_that_are_not_whole_are_listed(tmp_path, capsys):
-    sizes = {"a": 1}, {"a": 2, "b": 3, "c": 0}, "talks"
-    with pytest.raises(
-        RecipeError, match=r"1 of 2 of a, 0 of 3 of b \(talks\): .*part"
-    ):
+    sizes = {"a": 1}, {"a": 2, "b": 3, "c": 0}
+    told = r"1 of 2 of a, 0 of 3 of b \(utterances\): .*part"
+    with pytest.raises(RecipeError, match=told):
         manifests.check_whole(tmp_path, *sizes, partial=False)
     manifests.check_whole(tmp_path, *sizes, partial=True)
     assert "WHOLE CORPUS" in capsys.readouterr().out

@@ -11,6 +11,7 @@ import yaml
 from espnet2.main_funcs.pack_funcs import unpack
 
 from espnet_srupp.recipe import packing
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.model_stages import pack_model
 from espnet_srupp.recipe.options import Options
@@ -174,6 +175,27 @@ def test_language_model_goes_in_if_it_is_used(recipe, tmp_path):
     assert "seq_rnn" in Path(found["lm_train_config"]).read_text()
     (perplexity,) = (tmp_path / "out").rglob("ppl")
     assert perplexity.read_text() == "2.5"
+
+
+def test_language_model_that_the_decoding_names_goes_in(recipe, tmp_path):
+    given, names = recipe
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "lm.yaml").write_text("lm: seq_rnn")
+    (other / "lm.pth").write_text("theirs")
+    named = f"--lm_train_config {other}/lm.yaml --lm_file {other}/lm.pth"
+    given = replace(given, inference_args=f"{named} --ngram_file none")
+    found = unpack(pack(given, names), tmp_path / "out")
+    assert Path(found["lm_file"]).read_text() == "theirs"
+    assert "seq_rnn" in Path(found["lm_train_config"]).read_text()
+
+
+def test_a_decoding_with_what_cannot_be_packed_is_refused(recipe):
+    given, names = recipe
+    packing.check(given, names)
+    given = replace(given, inference_args="--ngram_file x.arpa")
+    with pytest.raises(RecipeError, match="the decoding has ngram_file, and a packed"):
+        packing.check(given, names)
 
 
 def test_what_a_killed_packing_left_goes(recipe):

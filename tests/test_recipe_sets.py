@@ -1,8 +1,11 @@
 """Stage 1 replaces what it has made, and nothing else."""
 
 from pathlib import Path
+from shutil import rmtree
 
+import numpy as np
 import pytest
+import soundfile
 
 from espnet_srupp.recipe import asr, datadir
 from espnet_srupp.recipe.corpora import mini, sets
@@ -47,6 +50,30 @@ def test_a_set_of_the_user_stays(made, data):
     else:
         assert made is None
     assert text(data / "test") == "MINE"
+
+
+@pytest.mark.parametrize("name", ["train_sp", "train_sp_join2"])
+def test_a_set_of_the_user_that_is_called_as_one_of_stage_2_stays(
+    name, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    soundfile.write("a.wav", np.random.default_rng(0).uniform(-0.5, 0.5, 16000), 16000)
+    ids = ("a", "b")
+    mine = DataDir(*(dict.fromkeys(ids, value) for value in ("a.wav", "MINE", "s")))
+    for each in ("train", name):
+        datadir.write(mine, Path("data", each))
+    given = [*GIVEN, "--stage", "2", "--stop_stage", "2", "--nj", "1"]
+    given += ["--speed_perturb_factors", "0.9", "--train_joined", "2"]
+    given += ["--longform_join_args", "--group '()'"]
+    assert asr.main(given) == 1
+    assert f"data/{name} is there and is not of stage 2" in capsys.readouterr().err
+    assert text(Path("data", name)) == "MINE"
+    rmtree(Path("data", name))
+    # what stage 2 has made it may make again
+    assert asr.main(given) == 0
+    assert asr.main([*given, "--force", "true"]) == 0
+    joined = datadir.read(Path("data/train_sp_join2"))
+    assert len(joined.text) == 3
 
 
 def test_a_set_of_the_user_is_seen_before_the_corpus_is_made(

@@ -7,6 +7,7 @@ import pytest
 
 from espnet_srupp.recipe import stage
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.locks import Locks
 from espnet_srupp.recipe.stage import Step, timespan
 
 
@@ -37,7 +38,7 @@ def work(tmp_path, monkeypatch):
                 self.audio,
                 self.check,
             )
-            return stage.run(step, force)
+            return stage.run(step, Locks(), force)
 
     Work.source.write_text("text")
     return Work()
@@ -163,8 +164,8 @@ def test_damaged_record_means_to_work_again(work, tmp_path, damage):
 def test_what_two_stages_make_is_that_of_the_last(work):
     work.run()
     other = Step(6, "other", lambda: work.target.write_text("other"), [work.target])
-    assert stage.run(other)
-    assert not stage.run(other)
+    assert stage.run(other, Locks())
+    assert not stage.run(other, Locks())
     assert work.run()
     assert work.target.read_text() == "TEXT"
 
@@ -181,14 +182,14 @@ def test_exchanged_inputs_are_a_change(work, tmp_path):
     for path in paths:
         path.write_text(path.name)
     for inputs in (paths, paths[::-1]):
-        assert stage.run(Step(5, "x", work.copy, [work.target], inputs))
+        assert stage.run(Step(5, "x", work.copy, [work.target], inputs), Locks())
 
 
 def test_an_input_more_or_less_is_named(work, tmp_path, capsys):
     more = tmp_path / "more"
     more.write_text("1")
     for inputs in ([work.source], [work.source, more], [work.source]):
-        stage.run(Step(5, "x", work.copy, [work.target], inputs))
+        stage.run(Step(5, "x", work.copy, [work.target], inputs), Locks())
     said = capsys.readouterr().out
     assert f"as {more} has changed" in said and f"as {more} is left out" in said
 
@@ -229,28 +230,28 @@ def test_audio_of_another_size_or_another_time_is_other_audio(work, tmp_path, wh
 def test_any_output_that_is_gone_is_made_again(work, tmp_path):
     outputs = [tmp_path / "one", tmp_path / "two"]
     step = Step(5, "x", lambda: [path.touch() for path in outputs], outputs)
-    assert stage.run(step)
+    assert stage.run(step, Locks())
     for path in outputs:
         path.unlink()
-        assert stage.run(step)
-        assert not stage.run(step)
+        assert stage.run(step, Locks())
+        assert not stage.run(step, Locks())
 
 
 def test_what_another_one_has_done_between_two_looks_is_not_done_again(
     work, monkeypatch
 ):
-    held = stage.locks.held
+    held = Locks.held
 
     @contextmanager
-    def later(*words, alone):
+    def later(*words, alone, keep):
         if alone and not work.done:
             # another run.sh was faster
             work.done = 1
             work.run(force=True)
             work.done = 1
-        with held(*words, alone=alone):
+        with held(*words, alone=alone, keep=keep):
             yield
 
-    monkeypatch.setattr(stage.locks, "held", later)
+    monkeypatch.setattr(Locks, "held", later)
     assert not work.run()
     assert work.done == 1

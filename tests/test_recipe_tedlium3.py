@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from espnet_srupp.recipe import audio, datadir
-from espnet_srupp.recipe.corpora import manifests, sets, tedlium3
+from espnet_srupp.recipe.corpora import manifests, tedlium3
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.stamp import stamp
 from espnet_srupp.recipe.table import read_table
 
 ARCHIVE = Path(__file__).parents[2] / "shared" / "data" / "tedlium3_standin.tar.gz"
@@ -66,13 +67,13 @@ def test_every_segment_lies_in_its_talk(standin):
 
 @needs_archive
 def test_a_stand_in_is_not_the_whole(standin, capsys):
-    with pytest.raises(RecipeError, match=r"1 of 2351 of train, .*\(talks\)"):
+    with pytest.raises(RecipeError, match=r"10 of 268263 of train, .*nces\)"):
         prepare(standin, False)
     (standin / "legacy/test").rename(standin / "x")
     Path("data/test").mkdir(parents=True)
-    Path("data/test", sets.STAMP).touch()
+    stamp(Path("data/test"))
     prepare(standin)
-    assert "1 of 8 of dev, 0 of 11 of test" in capsys.readouterr().out
+    assert "10 of 507 of dev, 0 of 1155 of test" in capsys.readouterr().out
     assert not Path("data/test").exists()
 
 
@@ -145,11 +146,10 @@ def test_without_a_folder_it_is_fetched(standin, monkeypatch):
     def hand_out(url, target, sha256):
         assert url == "https://www.openslr.org/resources/51/TEDLIUM_release-3.tgz"
         assert sha256 == tedlium3.SHA256
-        target.parent.mkdir()
         target.write_bytes(ARCHIVE.read_bytes())
 
     monkeypatch.setattr(manifests, "download", hand_out)
-    monkeypatch.setattr(tedlium3, "SIZES", {"train": 1, "dev": 1, "test": 1})
+    monkeypatch.setattr(tedlium3, "SIZES", dict.fromkeys(tedlium3.SIZES, 10))
     prepare(None, False)
     wav = datadir.read(Path("data/dev")).wav
     assert wav == {TALK: f"downloads/TEDLIUM_release-3/legacy/dev/sph/{TALK}.sph"}

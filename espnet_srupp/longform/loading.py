@@ -26,6 +26,8 @@ CHECKPOINT = "valid.acc.ave.pth"
 KNOWN = {
     "model": ("espnet",),
     "input_size": (None,),
+    "preprocessor": ("default",),
+    "speech_volume_normalize": (None,),
     "frontend": ("default",),
     "normalize": ("global_mvn", "utterance_mvn", None),
     "preencoder": (None,),

@@ -77,7 +77,8 @@ def check(directory: Path, name: str) -> None:
 
 
 def write(transcript: Transcript, directory: Path) -> None:
-    """Writes NAME.json and then NAME.srt."""
+    """Writes NAME.json and then NAME.srt, by which `read` knows that both are there."""
+    (directory / f"{transcript.name}.srt").unlink(missing_ok=True)
     with atomic_file(directory / f"{transcript.name}.json") as file:
         given = asdict(transcript)
         for word in given["words"]:

@@ -70,7 +70,7 @@ def mono(
     source: Source, file: soundfile.SoundFile, begin: int, end: int
 ) -> Iterator[np.ndarray]:
     try:
-        file.seek(begin)
+        skip(file, begin)
         while begin < end:
             block = file.read(min(BLOCK, end - begin), "float32", always_2d=True)
             if not len(block):
@@ -86,6 +86,15 @@ def mono(
             f"{source} is corrupt at about {begin / file.samplerate:.1f} s "
             f"({error.error_string}): {AGAIN}"
         ) from error
+
+
+def skip(file: soundfile.SoundFile, frames: int) -> None:
+    """Goes to a frame, by reading where libsndfile cannot seek, as in GSM 6.10."""
+    if file.seekable():
+        file.seek(frames)
+        return
+    while frames and len(block := file.read(min(BLOCK, frames), "float32")):
+        frames -= len(block)
 
 
 def opened(source: Source) -> soundfile.SoundFile:

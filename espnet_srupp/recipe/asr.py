@@ -10,6 +10,7 @@ from espnet_srupp.recipe import arguments, config, stage
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import full_disk_named
 from espnet_srupp.recipe.layout import check_decoding, check_lengths, layout, trainings
+from espnet_srupp.recipe.locks import Locks
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.program import exit_code
 
@@ -62,10 +63,11 @@ def run(given: Options) -> None:
     if 12 in numbers:
         check_decoding(names)
         decoding.check_gpu(given)
-    for number in numbers:
-        for each in [*(before if number in TRAINED else ()), given]:
-            for step in STAGES[number](each, layout(each)):
-                stage.run(step, given.force, given.roots)
+    with Locks(given.roots) as locks:
+        for number in numbers:
+            for each in [*(before if number in TRAINED else ()), given]:
+                for step in STAGES[number](each, layout(each)):
+                    stage.run(step, locks, given.force)
 
 
 def chosen(given: Options) -> list[int]:

@@ -11,6 +11,7 @@ from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.letters import check_length
 from espnet_srupp.recipe.recording import Recording, hear, recordings
 from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.stamp import stamp
 from espnet_srupp.recipe.table import read_table, write_table
 
 FILES_PER_FOLDER = 1000  # more are slow to list
@@ -57,6 +58,7 @@ def perturb_speed(
         bad = {speed_prefix(f) + utterance for f in factors for utterance in lost}
         settle(faults, len(data.text.keys() - faults.keys()), source, strict)
         write_kept(made, bad, faults, directory, target)
+        stamp(directory)
 
 
 def check_names(

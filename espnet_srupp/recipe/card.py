@@ -133,4 +133,7 @@ def search(options: Options) -> dict[str, object]:
     """The arguments of Speech2Text by which it decodes as stage 12."""
     given = config.read(options.inference_config, options.inference_args)
     given = UNLESS_GIVEN | given
-    return {k: yaml.safe_load(str(given[k])) for k in SEARCH if k in given}
+    found = {k: yaml.safe_load(str(given[k])) for k in SEARCH if k in given}
+    # YAML takes 1e-1 for a text
+    texts = {k: config.number(found, k, 0) for k in found if isinstance(found[k], str)}
+    return found | texts

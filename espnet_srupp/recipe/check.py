@@ -10,8 +10,8 @@ from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import DataError, RecipeError
 from espnet_srupp.recipe.faults import LIMIT, Faults, counted
 from espnet_srupp.recipe.files import atomic_file
-from espnet_srupp.recipe.layout import DATA, Layout
-from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.options import DATA, Options
 from espnet_srupp.recipe.recording import hear, recordings
 from espnet_srupp.recipe.stage import say
 from espnet_srupp.subsampling import output_length

@@ -7,12 +7,12 @@ from pathlib import Path
 from types import ModuleType
 
 from espnet_srupp.recipe import audio, datadir, longform, stage, tokens
-from espnet_srupp.recipe.corpora.sets import check_ours
 from espnet_srupp.recipe.datadir import tables
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.layout import DATA, Layout
-from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.options import DATA, Options
 from espnet_srupp.recipe.stage import Step, say
+from espnet_srupp.recipe.stamp import check_ours
 
 DOWNLOADS = Path("downloads")
 # the folder of a corpus that lies on disk, as it was given last
@@ -36,7 +36,7 @@ def prepare(given: Options, names: Layout) -> Iterator[Step]:
         [DATA / name for name in dict.fromkeys(wanted)],
         options=origin(given),
         # before a download, and not only when a set is written
-        check=lambda: [check_ours(path) for path in step.outputs],
+        check=lambda: [check_ours(path, 1) for path in step.outputs],
     )
     if not step.options and (before := stage.read(step.marker)):
         # what was made from an archive stands when it is not named again
@@ -97,6 +97,7 @@ def perturb(given: Options, names: Layout) -> Iterator[Step]:
             tables(source),
             {**given.some("speed_perturb_factors", "fs"), **given.strictness},
             audio=source / "wav.scp",
+            check=partial(check_ours, target, 2),
             reads=[source],
         )
     else:
@@ -113,6 +114,7 @@ def perturb(given: Options, names: Layout) -> Iterator[Step]:
             [DATA / names.train_set],
             [table for path in sets for table in tables(path)],
             given.strictness,
+            check=partial(check_ours, DATA / names.train_set, 2),
             reads=sets,
         )
 

@@ -9,6 +9,7 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults, note, settle
 from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.letters import check_letters, check_wav, single_blanks
+from espnet_srupp.recipe.stamp import stamp
 from espnet_srupp.recipe.table import AGAIN, read_table, write_table
 
 
@@ -164,7 +165,9 @@ def combine(sources: list[Path], target: Path, strict: bool = False) -> None:
                     "rename one"
                 )
             mine |= others
-    write(made, target)
+    with atomic_dir(target) as directory:
+        write_files(made, directory, target)
+        stamp(directory)
 
 
 def usable(path: Path, strict: bool) -> DataDir:

@@ -20,6 +20,13 @@ from espnet_srupp.recipe.training import BEGUN, gpus_here
 RESULTS = ("text", "token", "token_int", "score")
 # what ESPnet logs for an utterance when it is done
 FINISHED = ("best hypo:", "Utterance [")
+# arguments of ESPnet's beam search that name files of other models
+SEARCH_FILES = (
+    *("lm_train_config", "lm_file", "word_lm_train_config", "word_lm_file"),
+    "ngram_file",
+)
+# by which ESPnet's programs take none
+NONE = {"", "none", "null", "nil"}
 SPAN = re.compile(r"(?m)^([\d-]+ [\d:]+),(\d+) .*(speech length|best hypo):")
 
 
@@ -35,6 +42,13 @@ def model_file(options: Options, names: Layout) -> Path:
 def lm_file(options: Options, names: Layout) -> Path:
     """The same of the language model."""
     return checkpoint(names.lm_exp, options.inference_lm, "inference_lm", 7)
+
+
+def search_files(options: Options) -> dict[str, Path]:
+    """Files of other models that the settings of the search name."""
+    settings = config.read(options.inference_config, options.inference_args)
+    named = {name: str(settings.get(name)) for name in SEARCH_FILES}
+    return {k: Path(path) for k, path in named.items() if path.lower() not in NONE}
 
 
 def checkpoint(exp: Path, name: str, option: str, stage: int) -> Path:

@@ -16,6 +16,8 @@ from tqdm import tqdm
 
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import full_disk_named, partial_name
+from espnet_srupp.recipe.locks import alone
+from espnet_srupp.recipe.stage import say
 
 BLOCK = 1 << 18
 # zipfile raises a RuntimeError for an encrypted file or an unknown compression, a
@@ -44,13 +46,19 @@ def download(url: str, target: Path, sha256: str | None = None) -> None:
     """
     if target.exists():
         return
+    with full_disk_named(target), alone(target, "downloading", say):
+        # it may have come meanwhile
+        if not target.exists():
+            arrive(url, target, sha256)
+
+
+def arrive(url: str, target: Path, sha256: str | None) -> None:
     part = partial_name(target)
     failures = 0
     while True:
         before = size(part)
         try:
             with full_disk_named(target):
-                target.parent.mkdir(parents=True, exist_ok=True)
                 fetch(url, part, target.name)
             break
         except (OSError, HTTPException) as error:

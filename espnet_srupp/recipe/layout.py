@@ -9,9 +9,8 @@ from pathlib import Path
 
 from espnet_srupp.recipe import config, features
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.options import DATA, Options
 
-DATA = Path("data")
 # bytes of a name: file systems take 255, and of an experiment's are made longer ones
 LONGEST = 200
 

@@ -15,8 +15,8 @@ from espnet_srupp.recipe import (
 )
 from espnet_srupp.recipe.data_stages import for_language_models
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.layout import DATA, Layout
-from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.options import DATA, Options
 from espnet_srupp.recipe.stage import Step, say
 
 

@@ -20,34 +20,84 @@ LOCKLESS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 READ_ONLY = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
-@contextmanager
-def held(
-    made: Path,
-    read: Sequence[Path],
-    roots: Sequence[Path],
-    tell: Callable[[str], None],
-    alone: bool,
-) -> Iterator[None]:
-    """Holds what a step makes and what it reads, so that no other run.sh changes it.
+class Locks:
+    """What one run.sh holds, until it is closed.
 
     Args:
-        made, read: the markers, see `stage.marker`.
         roots: folders that several recipes may share, see `lock_file`.
-        tell: takes the reason why the user has to wait.
-        alone: no other one reads meanwhile what the step makes.
     """
-    with ExitStack() as stack:
-        for path in dict.fromkeys([made, *read]):
+
+    def __init__(self, roots: Sequence[Path] = ()):
+        self.roots = roots
+        # a file each: to close a second one of a lock would drop the lock
+        self.kept: dict[Path, IO] = {}
+
+    def __enter__(self) -> "Locks":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self.kept:
+            _, file = self.kept.popitem()
+            file.close()
+
+    @contextmanager
+    def held(
+        self,
+        made: Path,
+        read: Sequence[Path],
+        tell: Callable[[str], None],
+        alone: bool,
+        keep: bool = False,
+    ) -> Iterator[None]:
+        """Holds what a step makes and reads, so that no other run.sh changes it.
+
+        Args:
+            made, read: the markers, see `stage.marker`.
+            tell: takes the reason why the user has to wait.
+            alone: no other one reads meanwhile what the step makes.
+            keep: go on holding all of it once the step is done, beside other readers.
+
+        Raises:
+            RecipeError: another one waits for what this one holds, and holds what this
+                one waits for.
+        """
+        taken: dict[Path, IO] = {}
+        with ExitStack() as stack:
+            for path in dict.fromkeys([made, *read]):
+                lock = lock_file(path, self.roots)
+                try:
+                    file = self.kept.get(lock) or stack.enter_context(opened(lock))
+                except OSError as error:
+                    if (alone and path == made) or error.errno not in READ_ONLY:
+                        raise
+                    continue
+                taken[lock] = file
+                if path == made:
+                    acquire(file, alone, "doing this", tell)
+                else:
+                    acquire(file, False, "making what this reads", tell)
             try:
-                file = stack.enter_context(opened(lock_file(path, roots)))
-            except OSError as error:
-                if (alone and path == made) or error.errno not in READ_ONLY:
-                    raise
-                continue
-            if path == made:
-                acquire(file, alone, "doing this", tell)
-            else:
-                acquire(file, False, "making what this reads", tell)
+                yield
+                if keep:
+                    self.kept |= taken
+                    stack.pop_all()
+            finally:
+                for lock in taken.keys() & self.kept.keys():
+                    free(taken[lock], fcntl.LOCK_SH)
+
+
+@contextmanager
+def alone(path: Path, doing: str, tell: Callable[[str], None]) -> Iterator[None]:
+    """Has one run.sh at a time do something with a file.
+
+    Args:
+        path: the file; the lock is in the folder `.locks` beside it.
+        doing: what is done, such as "downloading", by which one thing is told from
+            another.
+        tell: takes the reason why the user has to wait.
+    """
+    with opened(path.parent / ".locks" / f"{path.name}.{doing}") as file:
+        acquire(file, True, f"{doing} {path.name}", tell)
         yield
 
 
@@ -82,20 +132,25 @@ def acquire(file: IO, alone: bool, other: str, tell: Callable[[str], None]) -> N
         tell: takes the reason why the user has to wait.
     """
     kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+    # not flock, which would live on in the processes forked from this one
+    if free(file, kind):
+        return
+    if alone and free(file, fcntl.LOCK_SH):
+        fcntl.lockf(file, fcntl.LOCK_UN)
+        other = (
+            "reading what this replaces (another --train_set, --dumpdir or --asr_tag "
+            "need not wait)"
+        )
+    tell(f"another run.sh is {other}, waiting for it")
     try:
-        # not flock, which would live on in the processes forked from this one
-        if not free(file, kind):
-            if alone and free(file, fcntl.LOCK_SH):
-                fcntl.lockf(file, fcntl.LOCK_UN)
-                other = (
-                    "reading what this replaces (another --dumpdir or --asr_tag need "
-                    "not wait)"
-                )
-            tell(f"another run.sh is {other}, waiting for it")
-            fcntl.lockf(file, kind)
+        fcntl.lockf(file, kind)
     except OSError as error:
-        if error.errno not in LOCKLESS:
+        if error.errno != errno.EDEADLK:
             raise
+        raise RecipeError(
+            "another run.sh waits for what this one has read, and this one for it: "
+            "give this command again once the other one is done"
+        ) from error
 
 
 def free(file: IO, kind: int) -> bool:
@@ -104,4 +159,7 @@ def free(file: IO, kind: int) -> bool:
         fcntl.lockf(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        if error.errno not in LOCKLESS:
+            raise
     return True

@@ -20,15 +20,9 @@ from espnet_srupp.recipe import (
     statistics,
     training,
 )
-from espnet_srupp.recipe.layout import DATA, Layout
-from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.options import DATA, Options
 from espnet_srupp.recipe.stage import Step, say
-
-# arguments of ESPnet's beam search that name files of other models
-SEARCH_FILES = (
-    *("lm_train_config", "lm_file", "word_lm_train_config", "word_lm_file"),
-    "ngram_file",
-)
 
 
 def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
@@ -80,7 +74,7 @@ def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
         models += [decoding.lm_file(given, names), names.lm_exp / "config.yaml"]
         trainings.append(names.lm_exp / training.BEGUN)
     settings = config.read(given.inference_config, given.inference_args)
-    named = (Path(str(settings.get(name))) for name in SEARCH_FILES)
+    named = decoding.search_files(given).values()
     models += [path for path in named if path.is_file()]
     for name, source in names.tests.items():
         target = names.decoding / name
@@ -161,7 +155,7 @@ def pack_model(given: Options, names: Layout) -> Iterator[Step]:
             **card.search(given),
             **given.some("lang", "model_license"),
         },
-        check=partial(decoding.check_models, given, names),
+        check=partial(packing.check, given, names),
     )
 
 

@@ -6,6 +6,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+# of data directories; it may be a link
+DATA = Path("data")
 # corpora that may lie on disk, by the names of ESPnet's db.sh
 CORPORA = ("LIBRISPEECH", "AISHELL", "TEDLIUM3")
 
@@ -176,7 +178,7 @@ class Options:
     @property
     def roots(self) -> list[Path]:
         """Folders that several recipes may share."""
-        return [Path(self.dumpdir), Path(self.expdir)]
+        return [DATA, Path(self.dumpdir), Path(self.expdir)]
 
     @property
     def on_disk(self) -> bool:

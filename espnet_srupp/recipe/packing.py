@@ -11,9 +11,13 @@ import yaml
 from espnet2.main_funcs.pack_funcs import find_path_and_change_it_recursive, pack
 
 from espnet_srupp.recipe import card, config, decoding
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import local_name
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
+
+# what a decoding may name itself, and a packed model has a place for
+LM = ("lm_file", "lm_train_config")
 
 
 def target(options: Options, names: Layout) -> Path:
@@ -31,7 +35,23 @@ def models(options: Options, names: Layout) -> dict[str, Path]:
     if options.use_lm:
         found["lm_file"] = decoding.lm_file(options, names)
         found["lm_train_config"] = names.lm_exp / "config.yaml"
-    return found
+    named = decoding.search_files(options)
+    return found | {name: named[name] for name in LM if name in named}
+
+
+def check(options: Options, names: Layout) -> None:
+    """Sees that a packed model can decode as this one has.
+
+    Raises:
+        RecipeError: the decoding has n-grams or a language model of words; as for
+            `decoding.check_models`.
+    """
+    decoding.check_models(options, names)
+    if others := [name for name in decoding.search_files(options) if name not in LM]:
+        raise RecipeError(
+            f"the decoding has {others[0]}, and a packed model has no place for it: "
+            "decode without it, under another --inference_tag"
+        )
 
 
 def extras(options: Options, names: Layout) -> list[Path]:

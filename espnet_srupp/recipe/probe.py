@@ -33,8 +33,9 @@ def main() -> None:
     )
     speech, rate = soundfile.read(given.wav, dtype="float32")
     preprocess = ASRTask.build_preprocess_fn(config, train=False)
-    ids = preprocess("probe", {"speech": speech, "text": given.text})["text"]
-    arrays = attentions(model.eval(), speech, ids)
+    prepared = preprocess("probe", {"speech": speech, "text": given.text})
+    ids = prepared["text"]
+    arrays = attentions(model.eval(), prepared["speech"], ids)
     # the decoder's steps: each predicts one of these
     steps = [*(config.token_list[i] for i in ids), "<eos>"]
     arrays["tokens"] = np.array([token.replace("▁", "_") for token in steps])

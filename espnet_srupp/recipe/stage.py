@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from espnet_srupp.recipe import locks
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
+from espnet_srupp.recipe.locks import Locks
+
+# its tables and pictures are of all decodings, so that any run.sh makes them again
+SCORING = 13
 
 
 @dataclass(frozen=True)
@@ -157,13 +160,13 @@ def pending(step: Step, force: bool) -> dict | None:
     return None
 
 
-def run(step: Step, force: bool = False, roots: Sequence[Path] = ()) -> bool:
+def run(step: Step, locks: Locks, force: bool = False) -> bool:
     """Does a step unless it is finished and nothing it depends on has changed.
 
     Args:
         step: what to do.
+        locks: of this run.sh, which goes on holding what the step made and read.
         force: do it again though it is finished.
-        roots: folders that several recipes may share, see `locks.lock_file`.
 
     Returns:
         Whether work was done.
@@ -174,7 +177,8 @@ def run(step: Step, force: bool = False, roots: Sequence[Path] = ()) -> bool:
     """
     reads = [marker(path) for path in step.reads]
     held = partial(
-        locks.held, step.marker, reads, roots, lambda why: say(f"{step.title}: {why}")
+        *(locks.held, step.marker, reads, lambda why: say(f"{step.title}: {why}")),
+        keep=step.number != SCORING,
     )
     # others may read meanwhile what is only looked at
     with held(alone=False):

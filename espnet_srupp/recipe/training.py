@@ -11,12 +11,12 @@ from espnet_srupp.recipe import (
     commands,
     config,
     epochs,
-    locks,
     pictures,
     process,
     stage,
 )
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.locks import Locks
 from espnet_srupp.recipe.options import Options, cores
 from espnet_srupp.recipe.process import Job
 from espnet_srupp.recipe.stage import say
@@ -206,7 +206,7 @@ def put_aside(exp: Path, roots: Sequence[Path] = ()) -> Path:
     """Gives the folder another name, once no other run.sh decodes with its models."""
     names = (exp.with_name(f"{exp.name}.{number}") for number in count(1))
     lock = stage.marker(exp / BEGUN)
-    with locks.held(lock, [], roots, lambda why: say(f"  {why}"), alone=True):
+    with Locks(roots).held(lock, [], lambda why: say(f"  {why}"), alone=True):
         return exp.rename(next(path for path in names if not path.exists()))
 
 

@@ -44,7 +44,7 @@ def prepare(data: Path, downloads: Path, folder: Path | None, partial: bool) -> 
         found = prepare_aishell(root.parent)
     made = {part: manifests.utterances(manifest) for part, manifest in found.items()}
     sizes = {part: len(utterances.text) for part, utterances in made.items()}
-    manifests.check_whole(root, sizes, SIZES, "utterances", partial)
+    manifests.check_whole(root, sizes, SIZES, partial)
     sets.write(made, data)
 
 

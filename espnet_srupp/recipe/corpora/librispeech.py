@@ -9,6 +9,7 @@ from pathlib import Path
 from espnet_srupp.recipe.corpora import manifests, sets
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.download import download
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import open_text
 from espnet_srupp.recipe.options import cores
 
@@ -75,7 +76,7 @@ def prepare(data: Path, downloads: Path, folder: Path | None, partial: bool) -> 
         found = prepare_librispeech(root, dataset_parts=parts, num_jobs=cores())
     made = {part: manifests.utterances(manifest) for part, manifest in found.items()}
     sizes = {part: len(utterances.text) for part, utterances in made.items()}
-    manifests.check_whole(root, sizes, SIZES, "utterances", partial)
+    manifests.check_whole(root, sizes, SIZES, partial)
     sets.write(
         {
             name: joined([made[part] for part in parts if part in made])
@@ -91,6 +92,9 @@ def sentences(downloads: Path, folder: Path | None) -> Iterator[str]:
     Args:
         downloads: librispeech-lm-norm.txt.gz is fetched to here, unless it is there.
         folder: LibriSpeech on disk, where that file may lie as well.
+
+    Raises:
+        RecipeError: it cannot be had, or is empty.
     """
     name = LM_URL.rpartition("/")[2]
     path = downloads / name
@@ -98,6 +102,9 @@ def sentences(downloads: Path, folder: Path | None) -> Iterator[str]:
         if (place / name).is_file():
             path = place / name
     download(LM_URL, path)
+    if path.stat().st_size == 0:
+        # gzip takes it for a text without a line
+        raise RecipeError(f"{path} is empty: remove it, and it is fetched again")
     with open_text(path) as lines:
         yield from lines
 

@@ -14,6 +14,7 @@ from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.download import download, unpack
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_dir
+from espnet_srupp.recipe.locks import alone
 from espnet_srupp.recipe.stage import say
 
 OPENSLR = "https://www.openslr.org/resources"
@@ -39,7 +40,15 @@ def fetch(url: str, downloads: Path, name: str, sha256: str | None = None) -> No
     if target.is_dir():
         return
     archive = downloads / url.rpartition("/")[2]
-    download(url, archive, sha256)
+    with alone(archive, "unpacking", say):
+        # it may be there meanwhile
+        if not target.is_dir():
+            download(url, archive, sha256)
+            unfold(archive, target, name)
+
+
+def unfold(archive: Path, target: Path, name: str) -> None:
+    """Unpacks the folder of that name to `target`, and the archives in it."""
     with atomic_dir(target) as directory:
         unpack(archive, directory)
         inner = directory / name
@@ -108,15 +117,14 @@ def present(
 
 
 def check_whole(
-    root: Path, found: dict[str, int], whole: dict[str, int], unit: str, partial: bool
+    root: Path, found: dict[str, int], whole: dict[str, int], partial: bool
 ) -> None:
     """Checks how much there is of each part.
 
     Args:
         root: the corpus, for errors.
-        found: how many utterances or talks each part has.
+        found: how many utterances each part has.
         whole: how many it has to have.
-        unit: what is counted, for people.
         partial: say so when the corpus is not whole, instead of the error.
 
     Raises:
@@ -129,10 +137,11 @@ def check_whole(
     ]
     if sizes and not partial:
         raise RecipeError(
-            f"{root} has {', '.join(sizes)} ({unit}): unpack the corpus again, {TAKE}"
+            f"{root} has {', '.join(sizes)} (utterances): unpack the corpus again, "
+            f"{TAKE}"
         )
     if sizes:
-        say(f"  NOT THE WHOLE CORPUS: {root} has {', '.join(sizes)} ({unit})")
+        say(f"  NOT THE WHOLE CORPUS: {root} has {', '.join(sizes)} (utterances)")
 
 
 class Warnings(logging.Handler):

@@ -1,4 +1,4 @@
-"""The data directories that stage 1 makes, told apart from those of the user."""
+"""The data directories that stage 1 makes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,11 +6,8 @@ from shutil import rmtree
 
 from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
-from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_dir
-
-# lies in each of ours, from the moment that it is there
-STAMP = ".corpus"
+from espnet_srupp.recipe.stamp import check_ours, stamp, stamped
 
 
 def write(made: Mapping[str, DataDir | None], data: Path) -> None:
@@ -27,22 +24,9 @@ def write(made: Mapping[str, DataDir | None], data: Path) -> None:
     for name, contents in made.items():
         path = data / name
         if contents is not None:
-            check_ours(path)
+            check_ours(path, 1)
             with atomic_dir(path) as directory:
                 datadir.write_files(contents, directory, path)
-                (directory / STAMP).touch()
-        elif (path / STAMP).exists():
+                stamp(directory)
+        elif stamped(path):
             rmtree(path)
-
-
-def check_ours(path: Path) -> None:
-    """Sees that stage 1 can make a set without harm to what is there.
-
-    Raises:
-        RecipeError: stage 1 has not made it.
-    """
-    if path.exists() and not (path / STAMP).exists():
-        raise RecipeError(
-            f"{path} is there and is not of stage 1: begin with --stage 2 if it is "
-            "your own, else remove it"
-        )
