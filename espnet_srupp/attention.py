@@ -5,6 +5,8 @@ frames to narrow queries, attends from them, and makes U of that.
 """
 
 import math
+import threading
+from contextlib import nullcontext
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +29,8 @@ SHORT = 400
 # without cuDNN's, which torch prefers on an H100: with a mask its gradients can be NaN
 # (pytorch/pytorch#196678), and it is built again for each new shape of a batch
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+# torch keeps the choice for the whole process
+CHOOSING = threading.Lock()
 CPU = torch.cpu.get_capabilities()
 # whether tiles are faster in bfloat16 than SDPA's kernel on this CPU, which of all
 # instructions for it uses AMX alone
@@ -167,12 +171,12 @@ def attend(
     if keys is not None:
         keys = keys[:, None, None]  # (B, 1, 1, S)
     if fused(q, dropout_rate):
-        with sdpa_kernel(KERNELS):
-            return F.scaled_dot_product_attention(q, k, v, keys, dropout_rate)
+        return sdpa(q, k, v, keys, dropout_rate)
     _, heads, T, _ = q.shape
     given = k, v, keys, T, dropout_rate
     tile = tile_of(q)
-    if heads * T <= tile:
+    # what is traced serves any length, and so has no number of tiles
+    if torch.jit.is_tracing() or heads * T <= tile:
         # the scores are few beside U, which is kept as well for the backward pass; in
         # float16, where they are float32, as many, at the paper's size and the most T
         return attend_plainly(q, *given)
@@ -201,6 +205,18 @@ def fused(q: Tensor, dropout_rate: float) -> bool:
     return dropout_rate == 0 and (q.dtype != torch.bfloat16 or not TILED)
 
 
+def sdpa(q, k, v, keys, dropout_rate) -> Tensor:
+    """Torch's attention, by one of `KERNELS`, as `attend` has them."""
+    given = q, k, v, keys, dropout_rate
+    if q.is_cpu:
+        # there is no kernel of cuDNN's
+        return F.scaled_dot_product_attention(*given)
+    # other threads would restore what this one has set
+    alone = nullcontext() if torch.compiler.is_compiling() else CHOOSING
+    with alone, sdpa_kernel(KERNELS):
+        return F.scaled_dot_product_attention(*given)
+
+
 def tile_of(q: Tensor) -> int:
     """Queries of a tile, of each row and head."""
     if q.is_cpu:
@@ -214,8 +230,8 @@ def tile_of(q: Tensor) -> int:
 def aligned(y: Tensor) -> Tensor:
     """Frames (T, B, d'), and zeros up to the multiple of `WHOLE` that products want."""
     extra = -y.shape[0] % (WHOLE_CPU if y.is_cpu else WHOLE)
-    # by 0 as well in compiled code, which is one for all lengths
-    if torch.compiler.is_compiling() or extra:
+    # by 0 as well in code that is one for all lengths
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or extra:
         y = F.pad(y, (0, 0, 0, 0, 0, extra))
     return y
 

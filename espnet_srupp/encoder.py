@@ -112,7 +112,7 @@ class SRUppEncoder(AbsEncoder):
             state_weight=state_weight,
         )
         # ESPnet's own encoders assert this, and its tests expect them to
-        assert all(0 < i < num_blocks for i in interctc_layer_idx), (
+        assert all(type(i) is int and 0 < i < num_blocks for i in interctc_layer_idx), (
             f"interctc_layer_idx {interctc_layer_idx} names a layer outside of 1 to "
             f"{num_blocks - 1}"
         )
@@ -216,6 +216,7 @@ class SRUppEncoder(AbsEncoder):
         Raises:
             TooShortUttError: there is no utterance that is long enough for the
                 subsampling.
+            ValueError: it has `interctc_use_conditioning`, and there is no CTC.
         """
         if masks is not None:
             ilens = (~masks).sum(1)
@@ -251,7 +252,7 @@ class SRUppEncoder(AbsEncoder):
             if last in ends:
                 outs.append(self.project(xs, olens, padded))
             if last in self.interctc_layer_idx and self.interctc_use_conditioning:
-                xs = xs + self.condition(ctc.softmax(outs[-1]))
+                xs = xs + self.condition(ctc, outs[-1])
         return [*outs, self.project(xs, olens, padded)], olens
 
     def run_layers(
@@ -295,9 +296,14 @@ class SRUppEncoder(AbsEncoder):
             return xs.contiguous()
         return repeat_last(xs, olens)
 
-    def condition(self, posteriors: Tensor) -> Tensor:
-        """Maps a CTC's posteriors (B, T', vocabulary) back to (T', B, d)."""
-        xs = self.conditioning_output(self.conditioning_layer(posteriors))
+    def condition(self, ctc: nn.Module | None, xs: Tensor) -> Tensor:
+        """Maps the CTC's posteriors of an output (B, T', output_size) to (T', B, d)."""
+        if ctc is None or self.conditioning_layer is None:
+            raise ValueError(
+                "interctc_use_conditioning needs a CTC, which this task does not give "
+                "its encoder: leave it out"
+            )
+        xs = self.conditioning_output(self.conditioning_layer(ctc.softmax(xs)))
         return xs.transpose(0, 1)
 
 

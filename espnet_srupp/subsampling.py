@@ -123,7 +123,7 @@ class Conv2dSubsampling(nn.Module):
     def forward(self, xs_pad: Tensor) -> Tensor:
         """(B, T, input_size) -> (B, T', output_size), long input in tiles of time."""
         # traced code serves any length, and so cannot depend on it
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or torch.jit.is_tracing():
             return self.subsample(xs_pad)
         _, T, _ = xs_pad.shape
         frames, rows = output_length(T, self.input_layer), self.tile_rows(xs_pad)

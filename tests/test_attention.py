@@ -1,6 +1,8 @@
 """The attention: equal to a plain softmax, in memory linear in time."""
 
 import math
+import threading
+import time
 
 import pytest
 import torch
@@ -100,9 +102,34 @@ def test_cudnn_is_not_asked(use, monkeypatch):
     enabled = [torch.backends.cuda.cudnn_sdp_enabled()]
     use("sdpa")
     monkeypatch.setattr(F, "scaled_dot_product_attention", sdpa)
-    attend(*qkv(3, 1, 50, 8), key_mask(LENGTHS, 50))
+    # not on a CPU, which has no such kernel
+    attend(*(tensor.to("meta") for tensor in qkv(3, 1, 50, 8)), None)
     enabled.append(torch.backends.cuda.cudnn_sdp_enabled())
     assert enabled == [True, False, True]
+
+
+def test_threads_that_attend_at_once_leave_the_choice_of_kernels_as_it_was(
+    use, monkeypatch
+):
+    def sdpa(q, *_):
+        enabled.append(torch.backends.cuda.cudnn_sdp_enabled())
+        # the other thread comes meanwhile, unless it has to wait
+        time.sleep(0.1)
+        return q
+
+    enabled = []
+    use("sdpa")
+    monkeypatch.setattr(F, "scaled_dot_product_attention", sdpa)
+    given = [tensor.detach().to("meta") for tensor in qkv(3, 1, 50, 8)]
+    threads = [threading.Thread(target=attend, args=(*given, None)) for _ in range(3)]
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    for thread in threads:
+        thread.start()
+        time.sleep(0.03)
+    for thread in threads:
+        thread.join()
+    assert enabled == [False] * 3
+    assert torch.backends.cuda.cudnn_sdp_enabled() == before
 
 
 @PATHS

@@ -55,7 +55,7 @@ def test_forward_backward(
     y.sum().backward()
 
 
-@pytest.mark.parametrize("interctc_layer_idx", [[0, 1], [1, 2]])
+@pytest.mark.parametrize("interctc_layer_idx", [[0, 1], [1, 2], [1, "1"]])
 def test_interctc_of_a_layer_that_has_no_successor_is_refused(interctc_layer_idx):
     with pytest.raises(AssertionError, match="outside of 1 to 1"):
         SRUppEncoder(20, num_blocks=2, interctc_layer_idx=interctc_layer_idx)
@@ -143,6 +143,16 @@ def test_conditioning_reaches_the_output():
     encoder.conditioning_layer.bias.data += 5
     (after, _), _, _ = encoder(*batch, **kwargs)
     assert (after - before).abs().max() > 1e-2
+
+
+def test_conditioning_without_a_ctc_is_told():
+    encoder, kwargs = build(interctc_layer_idx=[1], interctc_use_conditioning=True)
+    batch = torch.randn(1, 60, 20), torch.tensor([60])
+    with pytest.raises(ValueError, match="this task does not give its encoder: leave"):
+        encoder(*batch)
+    encoder.conditioning_layer = None
+    with pytest.raises(ValueError, match="this task does not give its encoder: leave"):
+        encoder(*batch, **kwargs)
 
 
 def test_conditioning_adds_what_it_makes_of_the_posteriors():

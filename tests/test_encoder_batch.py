@@ -8,6 +8,7 @@ from data.small_encoder import VARIANTS, build
 from espnet2.asr.espnet_model import ErrorCalculator
 from torch import nn
 
+from espnet_srupp import attention
 from espnet_srupp.compat import TooShortUttError
 from espnet_srupp.encoder import SRUppEncoder
 
@@ -207,6 +208,21 @@ def test_traced_it_serves_other_lengths(options):
     for T, ilens in ((60, full), (60, [60, 40, 20]), (600, [600, 599]), (33, [33])):
         ilens = torch.as_tensor(ilens)
         xs_pad = torch.randn(len(ilens), T, 20)
+        torch.testing.assert_close(traced(xs_pad, ilens), encoder(xs_pad, ilens)[0])
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+def test_traced_from_a_long_example_it_serves_other_lengths(tiled, monkeypatch):
+    # beyond a tile of the convolutions and, where the CPU is faster so, of attention
+    monkeypatch.setattr(attention, "fused", lambda *_: not tiled)
+    encoder = SRUppEncoder(80, hidden_size=16, attention_size=8, num_blocks=2)
+    encoder.eval().requires_grad_(False)
+    given = torch.randn(1, 1100, 80), torch.tensor([1100])
+    traced = torch.jit.trace(
+        lambda *given: encoder(*given)[0], given, check_trace=False
+    )
+    for T in (400, 1100, 1120, 2300):
+        xs_pad, ilens = torch.randn(1, T, 80), torch.tensor([T])
         torch.testing.assert_close(traced(xs_pad, ilens), encoder(xs_pad, ilens)[0])
 
 
