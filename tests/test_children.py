@@ -76,6 +76,7 @@ def test_the_processes_of_several_gpus_end_with_a_killed_training(tmp_path):
     assert end_with_a_killed_parent(*program, count=2, cwd=tmp_path)
 
 
+@pytest.mark.once
 def test_a_process_lives_on_when_the_thread_that_started_it_ends(tmp_path):
     assert run_script(tmp_path, SPAWNED + OF_A_THREAD).returncode == 0
 

@@ -160,6 +160,7 @@ def test_loss_depends_on_every_option_but_computing_again(trained):
     assert len(set(losses.values())) == len(CASES) - 1
 
 
+@pytest.mark.once
 def test_torchrun_starts_a_training_of_several_processes(tmp_path):
     write_data(tmp_path)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]

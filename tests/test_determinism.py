@@ -141,6 +141,7 @@ def main():
 """
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("value", ["0", "1"])
 def test_spawned_processes_do_as_their_parent(tmp_path, value):
     (tmp_path / "program.py").write_text(SPAWNS)

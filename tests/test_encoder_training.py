@@ -140,6 +140,7 @@ def test_same_seed_same_training_step():
     torch.testing.assert_close(*results, rtol=0, atol=0)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("gradient_checkpointing", [False, True])
 def test_compiles_without_a_graph_break(gradient_checkpointing):
     encoder, _ = build(
@@ -211,6 +212,7 @@ def test_layers_are_not_compiled_for_inference(graphs):
     assert graphs.frame_count == 0
 
 
+@pytest.mark.once
 def test_compiled_layers_train_with_ddp(graphs, tmp_path, monkeypatch):
     # as wide attention on a GPU
     monkeypatch.setattr(attention, "fused", lambda *_: False)
