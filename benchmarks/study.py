@@ -74,7 +74,8 @@ def read(exp: Path) -> Run:
 
 def decoded(exp: Path, path: Path) -> str:
     """The set and how it was decoded, as in `test, decode_asr_ctc_weight0.5`."""
-    decoding, _, _ = path.relative_to(exp).parts[0].partition("_asr_model_")
+    # of the usual checkpoint, which is named where it is another one
+    decoding = path.relative_to(exp).parts[0].removesuffix("_asr_model_valid.acc.ave")
     return f"{path.parents[1].name}, {decoding}"
 
 

@@ -36,6 +36,7 @@ try:
     import espnet_srupp.register  # noqa: F401
     from espnet_srupp.checkpoint import save_whole
     from espnet_srupp.compat import exists
+    from espnet_srupp.names import take_whole
     from espnet_srupp.precision import mix_on_cpu
 except ImportError as error:
     if error.name != "espnet":
@@ -75,6 +76,7 @@ def words(given: list[str]) -> list[str]:
 def main() -> Any:
     """Runs what the command line says; returns what the program's main() does."""
     given = words(sys.argv[1:])
+    take_whole()
     match given:
         case ["-h" | "--help"]:
             print(__doc__.strip())

@@ -203,3 +203,16 @@ def test_a_model_that_fails_at_once_is_in_the_picture(tmp_path):
         report["rows"].append({"model": model, "minutes": 1.0} | found)
     draw(report, tmp_path / "x.png")
     assert (tmp_path / "x.png").stat().st_size > 10_000
+
+
+def test_decodings_by_different_checkpoints_are_different_ones_in_a_study(tmp_path):
+    study = import_module("study")
+    parts = (
+        "decode_beam3_asr_model_valid.acc.ave",
+        "decode_beam3_asr_model_valid.acc.best",
+    )
+    found = [
+        study.decoded(tmp_path, tmp_path / part / "test" / "score_wer" / "result.txt")
+        for part in parts
+    ]
+    assert found == ["test, decode_beam3", f"test, {parts[1]}"]

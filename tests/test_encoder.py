@@ -135,6 +135,12 @@ def test_intermediate_outputs_do_not_disturb_the_last_one():
     assert [i for i, _ in outs] == [1, 2]
 
 
+def test_intermediate_layers_may_be_named_in_any_order_and_again():
+    encoder, _ = build(interctc_layer_idx=[2, 1, 2])
+    (_, outs), _, _ = encoder.eval()(torch.randn(1, 60, 20), torch.tensor([60]))
+    assert [i for i, _ in outs] == [1, 2]
+
+
 def test_conditioning_reaches_the_output():
     encoder, kwargs = build(interctc_layer_idx=[1], interctc_use_conditioning=True)
     encoder.eval()

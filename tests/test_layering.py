@@ -13,6 +13,7 @@ LAYERS = {
     "children": 0,
     "determinism": 0,
     "mirroring": 0,
+    "names": 0,
     "precision": 0,
     "recurrence": 1,
     "attention": 2,

@@ -107,7 +107,25 @@ def test_texts_can_do_without_blanks(chapters, capsys):
     assert datadir.read(chapters / "target").text["1-20-long0001"] == "ONETWO"
     # which nobody would guess
     assert join(chapters, "--num-utts", "2") == 0
-    assert "has a blank: where the script has none, as" in capsys.readouterr().out
+    assert "has a blank: where the script has none, give" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("texts", "joined"),
+    [
+        (["一二", "三", "OK", "四"], "一二三"),
+        (["一 二", "三", "四"], "一 二 三"),
+        (["一二", "NO", "OK"], "一二 NO"),
+    ],
+    ids=["unspaced", "spaced", "mostly Latin"],
+)
+def test_a_script_without_blanks_gets_none(chapters, texts, joined, capsys):
+    ids = datadir.read(chapters / "source").text
+    lines = dict(zip(ids, texts, strict=False))
+    text = [f"{u} {lines.get(u, texts[-1])}\n" for u in ids]
+    (chapters / "source" / "text").write_text("".join(text))
+    assert join(chapters, "--num-utts", "2") == 0
+    assert datadir.read(chapters / "target").text["1-20-long0001"] == joined
 
 
 def test_the_same_command_gives_the_same_bytes(chapters, processes):

@@ -207,3 +207,9 @@ def test_memory_is_told_in_bytes():
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     if (peak := PeakMemory().bytes()) is not None:
         assert peak > 0.99 * pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_cue_ends_before_the_word_that_makes_it_too_long():
+    said = [Word("A", 0.0, 3.5), Word("B", 3.6, 6.9), Word("C", 6.95, 8.0)]
+    found = [[word.text for word in cue] for cue in transcript.grouped(said, 1)]
+    assert found == [["A", "B"], ["C"]]

@@ -128,6 +128,7 @@ def test_silence_on_a_side_loses_nothing_of_the_other(before, after):
 def test_agreement_needs_the_same_word_at_about_the_same_time():
     assert list(agreed(words("A B C"), words("A X C"))) == [(0, 0), (2, 2)]
     assert list(agreed(words("A B C"), words("A B C", shift=0.22))) == []
+    assert list(agreed(words("A B"), words("A B", shift=0.15))) == [(0, 0), (1, 1)]
     assert list(agreed(words("A A A"), words("A A", 0.5))) == [(1, 0), (2, 1)]
 
 

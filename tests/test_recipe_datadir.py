@@ -269,3 +269,18 @@ def test_blanks_of_all_kinds_are_one_blank(tmp_path):
         tmp_path / "a", GOOD | {"text": "a-1 \u3000A\u3000B\nb-1 A \t B\u00a0C\u3000\n"}
     )
     assert datadir.read(tmp_path / "a").text == {"a-1": "A B", "b-1": "A B C"}
+
+
+def test_a_segment_before_the_beginning_is_named(tmp_path):
+    lines = {"wav.scp": "r r.wav", "text": "a A", "utt2spk": "a s"}
+    for name, line in {**lines, "segments": "a r -0.5 1.0"}.items():
+        (tmp_path / name).write_text(f"{line}\n")
+    with pytest.raises(RecipeError, match="a goes from -0.5 to 1.0 s: correct"):
+        datadir.read(tmp_path)
+
+
+@pytest.mark.parametrize("path", ["touch pwned |", "wav/\x1b[2Jx.flac"])
+def test_what_would_be_refused_is_not_written(tmp_path, path):
+    with pytest.raises(RecipeError):
+        datadir.write(DataDir({"a": path}, {"a": "A"}, {"a": "s"}), tmp_path / "set")
+    assert not (tmp_path / "set").exists()

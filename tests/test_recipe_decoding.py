@@ -1,11 +1,12 @@
 """No utterance is lost or doubled between the processes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
-from espnet_srupp.recipe import decoding, model_stages
+from espnet_srupp.recipe import decoding, model_stages, packing
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options, cores
@@ -281,3 +282,23 @@ def test_decoding_depends_on_the_files_that_its_arguments_name(tmp_path, monkeyp
     (step,) = model_stages.decode_sets(given, names)
     assert step.inputs[-1] == Path("mine.pth")
     assert Path("none") not in step.inputs
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    return Options(**sets, asr_exp=str(tmp_path))
+
+
+def test_a_missing_gpu_is_told_by_the_check_of_a_decoding(experiment, monkeypatch):
+    monkeypatch.setattr(decoding, "gpus_here", lambda: 0)
+    given = replace(experiment, gpu_inference=True)
+    with pytest.raises(RecipeError, match="--gpu_inference true: torch finds no GPU"):
+        decoding.check(given, layout(given))
+
+
+@pytest.mark.parametrize("work", [decoding, packing], ids=["decoding", "packing"])
+def test_moved_statistics_are_told_by_the_checks(experiment, tmp_path, work):
+    (tmp_path / "config.yaml").write_text("normalize_conf: {stats_file: /no/x.npz}\n")
+    with pytest.raises(RecipeError, match="config.yaml names /no/x.npz, which is not"):
+        work.check(experiment, layout(experiment))

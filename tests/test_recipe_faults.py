@@ -201,11 +201,31 @@ def test_segments_are_left_out_one_by_one(corpus):
     assert len(datadir.read(Path("dump/cut")).text) == 20
 
 
+def test_segments_after_a_bad_one_are_kept(corpus):
+    ids = [f"u{n:02}" for n in range(20)]
+    times = {u: ("a", n / 50, n / 50 + 0.5) for n, u in enumerate(ids)}
+    data = DataDir({"a": "wav/train-01.flac"}, *(dict.fromkeys(ids, "A"),) * 2, times)
+    data.segments["u05"] = ("a", 0.5, 1.5)
+    datadir.write(data, Path("data/cut"))
+    audio.perturb_speed(Path("data/cut"), Path("data/cut_sp"), [0.9], nj=1)
+    left = datadir.read(Path("data/cut_sp"))
+    assert len(left.wav) == 19
+    assert all(Path(path).exists() for path in left.wav.values())
+
+
 def test_strict_stops_and_leaves_nothing(corpus):
     truncate(corpus / "wav" / "train-07.flac")
     with pytest.raises(RecipeError, match="1 of 30 .* cannot be used, wav/train-07"):
         audio.format_audio(Path("data/train"), Path("d/t"), FS, "flac", 1, strict=True)
     assert not Path("d/t").exists()
+
+
+def test_strict_stops_before_other_speeds_are_there(corpus):
+    truncate(corpus / "wav" / "train-07.flac")
+    source, target = Path("data/train"), Path("data/train_sp")
+    with pytest.raises(RecipeError, match="1 of 30 .* cannot be used, wav/train-07"):
+        audio.perturb_speed(source, target, [0.9, 1.0], nj=1, strict=True)
+    assert not target.exists()
 
 
 def test_more_than_a_tenth_stops_in_any_case(corpus):
@@ -216,12 +236,13 @@ def test_more_than_a_tenth_stops_in_any_case(corpus):
 
 
 def test_a_test_set_stays_whole(corpus):
-    AUDIO["silent"](corpus / "wav" / "test-01.flac")
-    source, target = Path("data/test"), Path("dump/test")
+    AUDIO["silent"](corpus / "wav" / "dev-01.flac")
+    source, target = Path("data/dev"), Path("dump/dev")
     audio.format_audio(source, target, FS, "flac", 1, whole=True)
-    assert len(datadir.read(target).text) == 4
-    truncate(corpus / "wav" / "test-02.flac")
-    with pytest.raises(RecipeError, match="1 of 4 .*test-02"):
+    assert len(datadir.read(target).text) == 12
+    truncate(corpus / "wav" / "dev-02.flac")
+    # fewer than a tenth
+    with pytest.raises(RecipeError, match="1 of 12 .*dev-02"):
         audio.format_audio(source, target, FS, "flac", 1, whole=True)
 
 

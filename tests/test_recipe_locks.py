@@ -108,16 +108,19 @@ def test_what_is_finished_and_read_elsewhere_is_not_waited_for(other):
     assert "waiting" not in "".join(told) and not Path("model").exists()
 
 
-def test_what_is_finished_needs_no_folder_that_can_be_written(tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
+def test_what_is_finished_needs_no_folder_that_can_be_written(
+    tmp_path, monkeypatch, number
+):
     monkeypatch.chdir(tmp_path)
     make("data")
 
     def refuse(*_):
-        raise PermissionError(errno.EACCES, "Permission denied")
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(locks, "opened", refuse)
     assert not make("data")
-    with pytest.raises(PermissionError):
+    with pytest.raises(OSError, match=os.strerror(number)):
         make("data", other="option")
 
 
@@ -213,10 +216,16 @@ def test_who_waits_to_replace_something_keeps_no_other_one_from_it(other):
         locks.acquire(file, True, "doing this", tell)
 
 
-def is_free(name):
+SHARED = """
+import fcntl, sys
+fcntl.lockf(open(sys.argv[1]), fcntl.LOCK_SH | fcntl.LOCK_NB)
+"""
+
+
+def is_free(name, how=ALONE):
     """Whether another process could replace that now."""
     lock = locks.lock_file(stage.marker(Path(name)), [])
-    return subprocess.run([sys.executable, "-c", ALONE, lock]).returncode == 0
+    return subprocess.run([sys.executable, "-c", how, lock]).returncode == 0
 
 
 def test_what_a_run_has_made_and_read_stays_until_it_ends(tmp_path, monkeypatch):
@@ -232,11 +241,28 @@ def test_what_a_run_has_made_and_read_stays_until_it_ends(tmp_path, monkeypatch)
     assert is_free("data") and is_free("audio") and is_free("model")
 
 
+def test_all_that_a_step_reads_is_held(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with locks.Locks() as mine:
+        make("model", ["stats", "train", "valid"], mine)
+        assert not any(map(is_free, ("model", "stats", "train", "valid")))
+
+
+def test_what_a_run_has_made_may_be_read_beside_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with locks.Locks() as mine:
+        make("data", mine=mine)
+        assert is_free("data", SHARED) and not is_free("data")
+
+
 def test_scores_are_made_again_by_any_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with locks.Locks() as mine:
-        stage.run(Step(stage.SCORING, "x", Path("md").touch, [Path("md")]), mine)
-        assert is_free("md")
+        make("data", mine=mine)
+        reads = [Path("data")]
+        scoring = Step(stage.SCORING, "x", Path("md").touch, [Path("md")], reads=reads)
+        stage.run(scoring, mine)
+        assert is_free("md") and not is_free("data")
 
 
 # makes `b`, and then `a`, which another run.sh has made

@@ -39,6 +39,11 @@ def told(monkeypatch, capfd):
             ["--stage", "10", "--dumpdir", "no"], "stage 10 .* needs no/raw", id="dump"
         ),
         pytest.param(["--stage", "13", "--asr_tag", "no"], "exp/asr_no", id="results"),
+        pytest.param(
+            ["--stage", "11", "--asr_args", "--max_ep 1", "--asr_tag", "short"],
+            "ESPnet has no option --max_ep 1",
+            id="option cut short",
+        ),
     ],
 )
 def test_mistake_is_one_sentence(prepared, told, words, said):

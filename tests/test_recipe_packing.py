@@ -214,3 +214,16 @@ def test_failure_leaves_nothing(recipe):
     with pytest.raises(FileNotFoundError):
         pack(given, names)
     assert not list(names.exp.glob("*.zip")) and not list(names.exp.glob(".*"))
+
+
+def test_a_model_is_replaced_as_a_whole(recipe, monkeypatch):
+    def replace(source, target):
+        replaced.append((target, path.read_bytes()))
+        return os_replace(source, target)
+
+    path = packing.target(*recipe)
+    path.write_bytes(b"old")
+    replaced, os_replace = [], os.replace
+    monkeypatch.setattr(os, "replace", replace)
+    pack(*recipe)
+    assert replaced == [(path, b"old")]

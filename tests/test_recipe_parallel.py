@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from processes import end_with_a_killed_parent, needs_proc
 
+from espnet_srupp import children
 from espnet_srupp.recipe import parallel
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.parallel import parallel_map
@@ -140,3 +141,33 @@ def test_an_interrupt_is_told_once_and_not_by_workers_that_wait(tmp_path):
     (tmp_path / "end").touch()
     _, errors = process.communicate()
     assert errors.count("Traceback") == 1 and "KeyboardInterrupt" in errors
+
+
+def held(_):
+    return len(children.HELD)
+
+
+def test_a_worker_holds_nothing_back():
+    assert parallel_map(held, [1, 2], 2, "x") == [0, 0]
+
+
+def test_a_signal_waits_until_the_workers_have_begun(monkeypatch):
+    class Pool:
+        def map(self, work, chunks):
+            os.kill(os.getpid(), signal.SIGTERM)
+            begun.append(True)
+            return map(work, chunks)
+
+    @contextlib.contextmanager
+    def executor(*_):
+        yield Pool()
+
+    begun = []
+    monkeypatch.setattr(parallel, "executor", executor)
+    before = signal.signal(signal.SIGTERM, children.interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            parallel_map(held, [1], 1, "x")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert begun

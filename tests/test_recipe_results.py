@@ -152,3 +152,19 @@ def test_a_package_outside_of_git_says_so_and_not_what_is_around_it(
     installed = tmp_path / "lib" / "espnet_srupp" / "__init__.py"
     monkeypatch.setattr(espnet_srupp, "__file__", str(installed))
     assert results.git("rev-parse", "HEAD") == "not in a git checkout"
+
+
+def test_results_with_a_language_model_are_kept_where_the_experiment_is_renamed(
+    exp, decoded
+):
+    other = exp.with_name("lm")
+    other.mkdir()
+    (other / "config.yaml").write_text("lm: transformer\n")
+    marker = stage.marker(decoded / "text")
+    record = stage.read(marker)
+    content = stage.digest(other / "config.yaml")
+    record["inputs"][str(other / "config.yaml")] = content
+    stage.write(marker, record)
+    assert "beam10/test" in results.block(exp, "wer")
+    exp = exp.rename(exp.with_name("asr_y"))
+    assert "beam10/test" in results.block(exp, "wer")

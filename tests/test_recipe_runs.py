@@ -216,7 +216,7 @@ def test_replaced_audio_of_the_same_length_is_seen(finished):
 
 
 def test_a_set_that_was_for_validation_is_whole_again_as_a_test(
-    finished, tmp_path, monkeypatch
+    finished, tmp_path, monkeypatch, capsys
 ):
     recipe, _ = finished
     copy = tmp_path / "asr1"
@@ -226,12 +226,19 @@ def test_a_set_that_was_for_validation_is_whole_again_as_a_test(
     short = ["--max_wav_duration", "1.3"]
     assert asr.main([*options, *short, "--valid_set", "test"]) == 0
     assert len(datadir.read(Path("dump/raw/test")).text) < SETS["test"]
+    # and is none until then
+    named = ["--asr_exp", str(recipe / EXP), "--longform", "2"]
+    for number in ("12", "15"):
+        decode = [*OPTIONS, *named, "--stage", number, "--stop_stage", number]
+        assert asr.main(decode) == 1
+        error = capsys.readouterr().err
+        assert "dump/raw/test was made filtered by length, for training, by" in error
     assert asr.main(options) == 0
     assert len(datadir.read(Path("dump/raw/test")).text) == SETS["test"]
 
 
 def test_a_training_set_is_decoded_whole_and_trained_on_filtered(
-    finished, tmp_path, monkeypatch
+    finished, tmp_path, monkeypatch, capsys
 ):
     recipe, _ = finished
     copy = tmp_path / "asr1"
@@ -242,6 +249,12 @@ def test_a_training_set_is_decoded_whole_and_trained_on_filtered(
     assert asr.main(options) == 0
     assert len(datadir.read(Path("dump/raw/org/train")).text) == SETS["train"]
     assert len(datadir.read(Path("dump/raw/train")).text) < SETS["train"]
+    # by itself it is whole where it is trained on at other speeds
+    assert asr.main([*options, "--speed_perturb_factors", "0.9 1.0"]) == 0
+    assert len(datadir.read(Path("dump/raw/train")).text) == SETS["train"]
+    options[options.index("--stop_stage") + 1] = "10"
+    assert asr.main([*options, "--stage", "10"]) == 1
+    assert "dump/raw/train was made whole, for tests, by" in capsys.readouterr().err
 
 
 def test_tokens_are_the_same_with_and_without_speeds(finished, monkeypatch, capsys):

@@ -255,3 +255,21 @@ def test_what_another_one_has_done_between_two_looks_is_not_done_again(
     monkeypatch.setattr(Locks, "held", later)
     assert not work.run()
     assert work.done == 1
+
+
+def test_audio_with_a_blank_in_its_name_counts(work, tmp_path):
+    sound = tmp_path / "my talk.wav"
+    sound.write_bytes(b"1")
+    work.audio = tmp_path / "wav.scp"
+    work.audio.write_text(f"a {sound}\n")
+    work.run()
+    sound.write_bytes(b"12")
+    assert work.run()
+
+
+def test_the_end_of_a_large_input_counts(work):
+    content = "x" * (5 << 19)
+    work.source.write_text(content)
+    work.run()
+    work.source.write_text(content[:-1] + "y")
+    assert work.run()

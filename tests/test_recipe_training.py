@@ -295,3 +295,16 @@ def test_a_training_without_finite_gradients_is_an_error(tmp_path):
         RecipeError, match="no step of epoch .* lower the learning rate"
     ):
         go_on(tmp_path / "exp", record, BROKEN)
+
+
+def test_a_missing_gpu_is_told_by_the_check_of_a_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    record = begin(tmp_path / "exp", 1, epochs=1)
+    with pytest.raises(RecipeError, match="--ngpu 1.*--ngpu 0"):
+        training.check(Options(ngpu=1), tmp_path / "exp", record)
+
+
+def test_too_many_epochs_are_told_by_the_check_of_a_training(tmp_path):
+    record = begin(tmp_path / "exp", 1, epochs=4)
+    with pytest.raises(RecipeError, match="4 epochs, more than max_epoch 3"):
+        training.check(Options(ngpu=0), tmp_path / "exp", record)

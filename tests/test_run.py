@@ -1,5 +1,6 @@
 """The runner: arguments, errors, and ESPnet's own programs with `srupp` in them."""
 
+import argparse
 import inspect
 import os
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 import torch
 import yaml
 
-from espnet_srupp import compat, run
+from espnet_srupp import compat, names, run
 from espnet_srupp.encoder import SRUppEncoder
 
 PROGRAM = "import sys\ndef main():\n    print(*sys.argv)\n"
@@ -46,6 +47,29 @@ def test_a_script_finds_its_neighbours(call, tmp_path):
     script = tmp_path / "scripts" / "has_neighbour.py"
     script.write_text("import neighbour\ndef main():\n    print(neighbour.WORD)\n")
     assert call(script) == "found\n"
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_names_cut_short_are_refused_where_that_is_asked_for(
+    asked, call, monkeypatch, tmp_path, capsys
+):
+    (tmp_path / "takes_epochs.py").write_text(
+        "import argparse\ndef main():\n"
+        "    parser = argparse.ArgumentParser()\n"
+        "    parser.add_argument('--max_epoch')\n"
+        "    print(parser.parse_args().max_epoch)\n"
+    )
+    monkeypatch.setattr(
+        argparse.ArgumentParser, "__init__", argparse.ArgumentParser.__init__
+    )
+    monkeypatch.setenv(names.ASKED, "1" if asked else "")
+    given = ["-m", "takes_epochs", "--max_ep", "7"]
+    if not asked:
+        assert call(*given) == "7\n"
+        return
+    with pytest.raises(SystemExit):
+        call(*given)
+    assert "unrecognized arguments: --max_ep 7" in capsys.readouterr().err
 
 
 def run_script(folder, text, *words):

@@ -10,6 +10,8 @@ files, byte by byte. What is bad is named and left out, and the exit code is 1 t
 import argparse
 import csv
 import math
+import re
+from collections.abc import Collection
 from pathlib import Path
 
 from espnet_srupp.longform import audio, plan
@@ -25,6 +27,11 @@ from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.options import cores
 from espnet_srupp.recipe.table import read_lines, write_table
 
+# of scripts that are written without blanks: Thai to Lao, Burmese, Khmer, kana, Chinese
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff]"
+)
 PROVENANCE = "provenance.csv"
 COLUMNS = ("recording", "utterance", "start_sample", "samples", "start", "seconds")
 
@@ -63,7 +70,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-space",
         action="store_true",
-        help="no blank between texts, as for Chinese",
+        help="no blank between texts; by itself where they have none and are Chinese, "
+        "Japanese, Thai, Lao, Burmese or Khmer",
     )
     parser.add_argument(
         "--nj",
@@ -96,7 +104,7 @@ def run(given: argparse.Namespace) -> None:
     form, rate, found = audio.common_format(found, problems)
     data = datadir.without(data, data.text.keys() - found.keys())
     recordings = planned(given, data, found, rate, problems)
-    blank = "" if given.no_space else " "
+    blank = "" if given.no_space or unspaced(data.text.values()) else " "
     with atomic_dir(given.target) as directory:
         recordings = audio.write_all(
             recordings, form, directory / "audio", given.nj, problems
@@ -115,10 +123,16 @@ def run(given: argparse.Namespace) -> None:
     if blank and not any(" " in text for text in data.text.values()):
         print(
             f"no transcript of {given.source} has a blank: where the script has none, "
-            "as Chinese, give --no-space"
+            "give --no-space"
         )
     if problems:
         raise RecipeError(*limited(problems))
+
+
+def unspaced(texts: Collection[str]) -> bool:
+    """Whether they are written without blanks, by most of them."""
+    found = sum(bool(UNSPACED.search(text)) for text in texts)
+    return 2 * found > len(texts) and not any(" " in text for text in texts)
 
 
 def planned(

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from espnet_srupp.recipe import datadir
+from espnet_srupp.recipe import datadir, stage
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults, refuse, settle
@@ -185,6 +185,25 @@ def write_kept(
     """Writes `data` without the utterances `bad`, and why in the file `dropped`."""
     datadir.write_files(datadir.without(data, bad), directory, target)
     write_table(faults, directory / "dropped")
+
+
+def check_filter(path: Path, filtered: bool) -> None:
+    """Sees that a set in the dump is as stage 4 leaves it, or as stage 3.
+
+    What one command has for training or validation, and so filters, may be a test set
+    of another under the same name.
+
+    Raises:
+        RecipeError: another run.sh has made it otherwise.
+    """
+    options = (stage.read(stage.marker(path)) or {}).get("options")
+    if not options or ("max_wav_duration" in options) == filtered:
+        return
+    what = "whole, for tests" if filtered else "filtered by length, for training"
+    raise RecipeError(
+        f"{path} was made {what}, by another command: make it anew with --stage 3 "
+        "--stop_stage 4, or keep the two apart by --dumpdir"
+    )
 
 
 def filter_length(

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from espnet_srupp.recipe import config, process
+from espnet_srupp.recipe.audio import check_filter
 from espnet_srupp.recipe.datadir import tables
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import LIMIT, Faults
@@ -79,6 +80,7 @@ def joining(
         tables(source),
         options.some("longform_join_args") | ({} if strict else {"strict": strict}),
         audio=source / "wav.scp",
+        check=partial(check_filter, source, False),
         reads=[source],
     )
 

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from espnet_srupp.recipe import (
+    audio,
     card,
     commands,
     config,
@@ -35,6 +36,7 @@ def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
         statistics.outputs(given, names),
         [*dumped(names), names.token_list],
         {**settings, **given.some("fs"), **given.strictness},
+        check=partial(check_filters, names),
         reads=heard(given, names),
     )
 
@@ -52,6 +54,11 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
         # else they follow from the rest, but for their last bits, which depend on --nj
         shapes.append(stats)
     command = partial(commands.training, given, names)
+
+    def check() -> None:
+        check_filters(names)
+        training.check(given, names.exp, step.record())
+
     step = Step(
         11,
         f"training of {names.exp}",
@@ -59,7 +66,7 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
         [names.exp / "config.yaml"],
         [*dumped(names), names.token_list, *shapes, *starts],
         settings,
-        check=lambda: training.check(given, names.exp, step.record()),
+        check=check,
         reads=[stats, *heard(given, names)],
     )
     yield step
@@ -76,6 +83,11 @@ def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
     settings = config.read(given.inference_config, given.inference_args)
     named = decoding.search_files(given).values()
     models += [path for path in named if path.is_file()]
+
+    def check(source: Path) -> None:
+        audio.check_filter(source, False)
+        decoding.check(given, names)
+
     for name, source in names.tests.items():
         target = names.decoding / name
         yield Step(
@@ -85,7 +97,7 @@ def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
             [target / result for result in decoding.RESULTS],
             [source / "wav.scp", source / "utt2hash", *models],
             settings,
-            check=partial(decoding.check, given, names),
+            check=partial(check, source),
             reads=[source, *trainings],
         )
 
@@ -94,6 +106,11 @@ def score_sets(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 13: error rates, pictures and RESULTS.md."""
     # of the model, whatever the command line says now
     names = replace(names, bpemodel=decoding.bpemodel(names))
+
+    def check(source: Path) -> None:
+        audio.check_filter(source, False)
+        decoding.check_pieces(names.exp / "config.yaml")
+
     for name, source in names.tests.items():
         target = names.decoding / name
         yield Step(
@@ -106,7 +123,7 @@ def score_sets(given: Options, names: Layout) -> Iterator[Step]:
                 *([names.bpemodel] if names.bpemodel else []),
             ],
             given.some("score_opts"),
-            check=partial(decoding.check_pieces, names.exp / "config.yaml"),
+            check=partial(check, source),
             reads=[source, target / decoding.RESULTS[0]],
         )
     model = decoding.model_file(given, names)
@@ -157,6 +174,12 @@ def pack_model(given: Options, names: Layout) -> Iterator[Step]:
         },
         check=partial(packing.check, given, names),
     )
+
+
+def check_filters(names: Layout) -> None:
+    """Sees that what is trained on is filtered, see `audio.check_filter`."""
+    for folder in (names.train, names.valid):
+        audio.check_filter(folder, True)
 
 
 def heard(given: Options, names: Layout) -> list[Path]:

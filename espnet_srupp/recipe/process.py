@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from espnet_srupp import names
 from espnet_srupp.children import end_with, held_back, let_through
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.explain import BEGINS, explain
@@ -170,6 +171,8 @@ def surroundings(threads: int, beside: bool) -> dict[str, str]:
     search takes milliseconds.
     """
     environment = {**os.environ, "MPLBACKEND": "Agg", "PYTHONUNBUFFERED": "1"}
+    # a training goes on, and a card is written, by what the options are called
+    environment[names.ASKED] = "1"
     given = environment.setdefault("OMP_NUM_THREADS", str(threads))
     if beside:
         most = int(given) if given.isdecimal() else threads

@@ -1,0 +1,89 @@
+"""What benchmarks/ reckons from what it has measured."""
+
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from espnet_srupp.recipe.datadir import DataDir
+from espnet_srupp.recipe.epochs import Epoch
+
+pytestmark = pytest.mark.once
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """Imports a script by its name."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return import_module
+
+
+def test_a_ctc_has_begun_to_learn_once_the_validation_set_says_so(script):
+    trained = [
+        Epoch(number, {"cer_ctc": 0.1}, {"cer_ctc": rate}, 1.0)
+        for number, rate in enumerate((0.9, 0.5, 0.4), 1)
+    ]
+    study = script("study")
+    assert study.below_half(trained) == 3
+    assert study.below_half(trained[:2]) is None
+
+
+def test_an_error_rate_is_that_of_words_not_of_sentences(script, tmp_path):
+    result = tmp_path / "result.txt"
+    result.write_text("| Sum/Avg | 130 773 | 92.8 5.4 1.8 0.4 7.6 30.0 |\n")
+    assert script("study").error_rate(result) == 7.6
+
+
+@pytest.mark.parametrize(("train", "operations"), [(False, 20), (True, 60)])
+def test_a_backward_pass_has_twice_the_operations(
+    script, monkeypatch, train, operations
+):
+    encoder = script("encoder")
+    monkeypatch.setattr(encoder, "profile", lambda *_: [SimpleNamespace(flops=10)])
+    given = {"encoder": None, "input_size": 80}
+    assert encoder.flops(given, torch.tensor([5, 4]), train) == operations
+
+
+def test_twice_as_fast_is_a_ratio_of_two_to_the_first(script, monkeypatch):
+    encoder = script("encoder")
+    times = {"first": 4.0, "second": 2.0}
+    meter = SimpleNamespace(train=False, peak=lambda: 1e9, time=times.__getitem__)
+    monkeypatch.setattr(encoder, "prepare", lambda given, *_: given["name"])
+    monkeypatch.setattr(encoder, "memory_beside", lambda *_: 2**20)
+    monkeypatch.setattr(encoder, "flops", lambda *_: 1e9)
+    given = {
+        Path(name): {"name": name, "encoder": torch.nn.Module(), "parameters": 1}
+        for name in times
+    }
+    rows = encoder.compare("x", torch.tensor([5]), given, meter, 3)
+    assert [row["ratio"] for row in rows] == [1, 2]
+    assert [row["ms"] for row in rows] == [4000, 2000]
+    assert [row["peak"] for row in rows] == [0.25, 0.5]
+    assert rows[0]["mib"] == 1
+
+
+def test_a_product_of_matrices_has_two_operations_for_a_multiply_add(
+    script, monkeypatch
+):
+    meter = script("encoder_meter").Meter("cpu", torch.float32, False)
+    monkeypatch.setattr(torch, "mm", lambda *_: None)
+    monkeypatch.setattr(meter, "time", lambda run: 2.0)
+    assert meter.peak() == 2048**3
+
+
+def test_a_rate_of_speech_is_by_the_segment(script):
+    # four letters, and a blank between two that are equal
+    data = DataDir({"r": "x"}, {"a": "ALLO"}, {"a": "s"}, {"a": ("r", 8.0, 10.0)})
+    assert script("speaking_rate").rate(data, "a") == 2.5
+
+
+def test_times_real_time_are_seconds_of_audio_by_seconds_of_work(script):
+    row = {"audio_seconds": 60.0, "computing_seconds": 6.0, "peak_bytes": 2**30}
+    said = script("longform").said(row)
+    assert (
+        "6.0 s, " in said and " 10.0 times real time, " in said and "1.00 GiB" in said
+    )
