@@ -138,8 +138,8 @@ def acquire(file: IO, alone: bool, other: str, tell: Callable[[str], None]) -> N
     if alone and free(file, fcntl.LOCK_SH):
         fcntl.lockf(file, fcntl.LOCK_UN)
         other = (
-            "reading what this replaces (another --train_set, --dumpdir or --asr_tag "
-            "need not wait)"
+            "reading what this replaces (it need not wait under another name, which "
+            "--train_set, --dumpdir or --asr_tag give)"
         )
     tell(f"another run.sh is {other}, waiting for it")
     try:
