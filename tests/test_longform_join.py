@@ -114,10 +114,11 @@ def test_texts_can_do_without_blanks(chapters, capsys):
     ("texts", "joined"),
     [
         (["一二", "三", "OK", "四"], "一二三"),
-        (["一 二", "三", "四"], "一 二 三"),
+        (["一二", "A B", "四"], "一二A B"),
+        (["一 二", "三 四"], "一 二 三 四"),
         (["一二", "NO", "OK"], "一二 NO"),
     ],
-    ids=["unspaced", "spaced", "mostly Latin"],
+    ids=["unspaced", "mostly unspaced", "spaced", "mostly Latin"],
 )
 def test_a_script_without_blanks_gets_none(chapters, texts, joined, capsys):
     ids = datadir.read(chapters / "source").text

@@ -70,8 +70,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-space",
         action="store_true",
-        help="no blank between texts; by itself where they have none and are Chinese, "
-        "Japanese, Thai, Lao, Burmese or Khmer",
+        help="no blank between texts; by itself where most have none and are "
+        "Chinese, Japanese, Thai, Lao, Burmese or Khmer",
     )
     parser.add_argument(
         "--nj",
@@ -130,9 +130,9 @@ def run(given: argparse.Namespace) -> None:
 
 
 def unspaced(texts: Collection[str]) -> bool:
-    """Whether they are written without blanks, by most of them."""
-    found = sum(bool(UNSPACED.search(text)) for text in texts)
-    return 2 * found > len(texts) and not any(" " in text for text in texts)
+    """Whether most of them are of such a script, and without blanks."""
+    found = sum(" " not in text and bool(UNSPACED.search(text)) for text in texts)
+    return 2 * found > len(texts)
 
 
 def planned(

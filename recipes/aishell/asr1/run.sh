@@ -20,5 +20,4 @@ exec python3 -m espnet_srupp.recipe.asr \
     --lm_config conf/train_lm.yaml \
     --asr_config conf/train_asr_srupp.yaml \
     --inference_config conf/decode_asr.yaml \
-    --longform_join_args --no-space \
     "$@"
