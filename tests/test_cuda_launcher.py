@@ -1,7 +1,9 @@
 """What recurrence/cuda.py decides and refuses before any kernel is compiled."""
 
+import contextlib
 import inspect
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -130,3 +132,56 @@ def test_no_row_is_no_launch(monkeypatch):
     u, x, v, b, _ = (t.detach() for t in make(4, 0, 8)[0].values())
     h, *_ = cuda.forward(u, x, v, b, None, None, None, False, False)
     assert h.shape == (4, 0, 8)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_launch_is_on_the_gpu_of_its_tensors_and_in_its_stream(index, monkeypatch):
+    """Kernels know the GPU that was current as they were loaded, streams theirs."""
+    current, made, launched = [0], [], []
+
+    class Module:
+        def __init__(self, code, options, name_expressions):
+            made.append((options, tuple(name_expressions), current[0]))
+
+        def get_function(self, name):
+            def kernel(*args, stream):
+                launched.append((loaded, current[0], *args, stream.ptr))
+
+            loaded = current[0]
+            return SimpleNamespace(kernel=kernel)
+
+    @contextlib.contextmanager
+    def on(device):
+        before, current[0] = current[0], device.index
+        yield
+        current[0] = before
+
+    def current_stream(device=None):
+        number = current[0] if device is None else device.index
+        return SimpleNamespace(cuda_stream=10 + number)
+
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: current[0])
+    monkeypatch.setattr(torch.cuda, "current_stream", current_stream)
+    monkeypatch.setattr(torch.cuda, "device", on)
+    monkeypatch.setattr(cuda, "_cupy", lambda: SimpleNamespace(RawModule=Module))
+    order = (index, 1 - index, index)
+    cuda._kernel.cache_clear()
+    for gpu in order:
+        cuda._start("forward<...>", torch.device("cuda", gpu), 7, (1, 2))
+    cuda._kernel.cache_clear()
+    grid = (7,), (cuda.WARP,), (1, 2)
+    assert launched == [(gpu, gpu, *grid, 10 + gpu) for gpu in order]
+    assert made == [(cuda.OPTIONS, ("forward<...>",), gpu) for gpu in order[:2]]
+    assert current == [0]
+
+
+@pytest.mark.parametrize(("major", "ahead"), [(7, False), (8, True), (9, True)])
+def test_cards_since_the_a100_copy_ahead(major, ahead, monkeypatch):
+    properties = SimpleNamespace(
+        major=major,
+        multi_processor_count=108,
+        shared_memory_per_multiprocessor=164 * 1024,
+    )
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    card = cuda._card.__wrapped__(torch.device("cuda", 0))
+    assert card.copies_ahead == ahead

@@ -1,5 +1,7 @@
 """Whether kernels/recurrence.cu does with a GPU's registers, by what ptxas says."""
 
+import re
+
 import pytest
 from host.start import FEW, TYPES, compile_as_cupy, geometries_of, instances
 
@@ -15,3 +17,13 @@ def test_nvrtc_compiles_without_spilling_registers(dtype, architecture):
     options = f"-arch=sm_{architecture}", "--ptxas-options=-v"
     *_, log = compile_as_cupy(architecture, names, *options)
     assert log.count(" 0 bytes spill stores") == len(names), log
+
+
+def test_all_cards_that_copy_ahead_get_the_same_code():
+    names = list(instances([FEW[2]], TYPES[2:3]))
+    older, newer = (
+        compile_as_cupy(architecture, names, f"-arch=compute_{architecture}")[0]
+        for architecture in (80, 90)
+    )
+    head = re.compile(r"\.(target|version).*")
+    assert head.sub("", older) == head.sub("", newer)

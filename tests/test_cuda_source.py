@@ -202,9 +202,10 @@ def test_strided_tensors_equal_contiguous_ones(on_host):
     results = []
     for values in (tensors, strided):
         leaves = [t.detach().requires_grad_() for t in values.values()]
-        h, _ = recurrence(*leaves, lengths, bidirectional=True)
-        # its gradient is one number for all
-        results.append([h, *torch.autograd.grad(h.sum(), leaves)])
+        h, c_last = recurrence(*leaves, lengths, bidirectional=True)
+        # their gradients are one number for all
+        gradients = torch.autograd.grad(h.sum() + c_last.sum(), leaves)
+        results.append([h, c_last, *gradients])
     for expected, actual in zip(*results, strict=True):
         assert torch.equal(actual, expected)
 

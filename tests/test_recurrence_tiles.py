@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 from torch.autograd import forward_ad
+from torch.utils.flop_counter import FlopCounterMode
 
 from espnet_srupp.layer import SRUppLayer
 from espnet_srupp.recurrence import recurrence, team, tiles
@@ -195,6 +196,14 @@ def test_who_traces_gets_the_operator(monkeypatch, module, told):
         assert not tiles.serves(x.as_subclass(Traced))
         monkeypatch.setattr(module, told, lambda: True)
         assert not tiles.serves(x)
+
+
+def test_whoever_looks_at_operators_gets_none_of_tiles():
+    x = torch.randn(100, 1, 64)
+    with torch.no_grad():
+        assert tiles.serves(x)
+        with FlopCounterMode(display=False):
+            assert not tiles.serves(x)
 
 
 def test_whoever_asks_for_tangents_gets_none_of_tiles():
