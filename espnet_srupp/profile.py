@@ -43,7 +43,8 @@ def build_encoder(config: dict) -> tuple[nn.Module, int]:
     """Builds the encoder of an ASR config of ESPnet, and tells its features per frame.
 
     Raises:
-        ValueError: ESPnet or this package has no such encoder or frontend.
+        ValueError: ESPnet or this package has no such encoder or frontend, or it is
+            the config of a language model.
         TypeError: `encoder_conf` has an option that the encoder does not take.
     """
     from espnet2.tasks import asr
@@ -54,6 +55,9 @@ def build_encoder(config: dict) -> tuple[nn.Module, int]:
         # an empty one is None in YAML
         return cls(**size, **(config.get(f"{kind}_conf") or {}))
 
+    if "lm" in config and "encoder" not in config:
+        # ESPnet's default encoder is none of its
+        raise ValueError("it is of a language model: give one with an encoder")
     input_size = config.get("input_size")
     if not input_size and config.get("frontend", "default") is None:
         raise ValueError("it has no frontend: give input_size, its values per frame")

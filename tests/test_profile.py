@@ -171,6 +171,14 @@ def test_a_config_that_is_not_yaml_is_named(
     assert str(config) in error and sentence in error
 
 
+def test_a_config_of_a_language_model_is_named(config, monkeypatch, capsys):
+    config.write_text("lm: transformer\nlm_conf: {layer: 2}\n")
+    with pytest.raises(SystemExit):
+        run(monkeypatch, config)
+    *_, error = capsys.readouterr().err.splitlines()
+    assert str(config) in error and "of a language model" in error
+
+
 def test_a_config_that_does_not_exist_is_named(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         run(monkeypatch, tmp_path / "no.yaml")
