@@ -316,3 +316,40 @@ def test_what_is_done_by_one_at_a_time_has_been_done_when_the_other_comes(tmp_pa
         assert (tmp_path / "xdone").exists()
     assert told == ["another run.sh is downloading x, waiting for it"]
     assert first.wait() == 0
+
+
+# has `data` made by a run.sh of its own, which goes on reading it
+BOTH = """
+import sys, time
+from pathlib import Path
+from espnet_srupp.recipe import locks, stage
+marker = stage.marker(Path("data"))
+with locks.Locks().held(marker, [], print, alone=False):
+    print(flush=True)
+    while not Path("told").exists():
+        time.sleep(0.01)
+    Path("data").touch()
+    stage.write(marker, {"options": {}, "inputs": {}})
+    while not Path("end").exists():
+        time.sleep(0.01)
+"""
+
+
+def test_what_another_one_has_made_and_reads_is_waited_for_no_longer(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+
+    def say(message):
+        if "waiting" in message:
+            Path("told").touch()
+
+    monkeypatch.setattr(stage, "say", say)
+    environment = {**os.environ, "PYTHONPATH": str(Path(stage.__file__).parents[2])}
+    command = [sys.executable, "-c", BOTH]
+    both = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
+    both.stdout.readline()
+    assert not make("data")
+    assert both.poll() is None
+    Path("end").touch()
+    assert both.wait() == 0

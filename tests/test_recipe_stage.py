@@ -243,13 +243,13 @@ def test_what_another_one_has_done_between_two_looks_is_not_done_again(
     held = Locks.held
 
     @contextmanager
-    def later(*words, alone, keep):
+    def later(*words, alone, **others):
         if alone and not work.done:
             # another run.sh was faster
             work.done = 1
             work.run(force=True)
             work.done = 1
-        with held(*words, alone=alone, keep=keep):
+        with held(*words, alone=alone, **others):
             yield
 
     monkeypatch.setattr(Locks, "held", later)

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,6 +19,14 @@ from espnet_srupp.recipe.errors import RecipeError
 LOCKLESS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 # and what it says where one may only read
 READ_ONLY = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+class Done(Exception):
+    """What was waited for needs no lock any more."""
+
+
+class Woken(Exception):
+    """A second has passed."""
 
 
 class Locks:
@@ -48,6 +57,7 @@ class Locks:
         tell: Callable[[str], None],
         alone: bool,
         keep: bool = False,
+        done: Callable[[], bool] = lambda: False,
     ) -> Iterator[None]:
         """Holds what a step makes and reads, so that no other run.sh changes it.
 
@@ -56,8 +66,10 @@ class Locks:
             tell: takes the reason why the user has to wait.
             alone: no other one reads meanwhile what the step makes.
             keep: go on holding all of it once the step is done, beside other readers.
+            done: whether to wait no longer, as another one has made it.
 
         Raises:
+            Done: another one has.
             RecipeError: another one waits for what this one holds, and holds what this
                 one waits for.
         """
@@ -73,7 +85,7 @@ class Locks:
                     continue
                 taken[lock] = file
                 if path == made:
-                    acquire(file, alone, "doing this", tell)
+                    acquire(file, alone, "doing this", tell, done)
                 else:
                     acquire(file, False, "making what this reads", tell)
             try:
@@ -122,7 +134,13 @@ def lock_file(marker: Path, roots: Sequence[Path]) -> Path:
     return root / ".locks" / hashlib.blake2b(name, digest_size=16).hexdigest()
 
 
-def acquire(file: IO, alone: bool, other: str, tell: Callable[[str], None]) -> None:
+def acquire(
+    file: IO,
+    alone: bool,
+    other: str,
+    tell: Callable[[str], None],
+    done: Callable[[], bool] = lambda: False,
+) -> None:
     """Locks a file, alone or together with others, once that is possible.
 
     Args:
@@ -130,6 +148,11 @@ def acquire(file: IO, alone: bool, other: str, tell: Callable[[str], None]) -> N
         alone: whether nobody else may hold it.
         other: what one does who holds it alone, for `tell`.
         tell: takes the reason why the user has to wait.
+        done: whether to wait no longer, asked every second.
+
+    Raises:
+        Done: that was so.
+        RecipeError: two wait for each other.
     """
     kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
     # not flock, which would live on in the processes forked from this one
@@ -143,7 +166,9 @@ def acquire(file: IO, alone: bool, other: str, tell: Callable[[str], None]) -> N
         )
     tell(f"another run.sh is {other}, waiting for it")
     try:
-        fcntl.lockf(file, kind)
+        while not wait(file, kind):
+            if done():
+                raise Done
     except OSError as error:
         if error.errno != errno.EDEADLK:
             raise
@@ -151,6 +176,30 @@ def acquire(file: IO, alone: bool, other: str, tell: Callable[[str], None]) -> N
             "another run.sh waits for what this one has read, and this one for it: "
             "give this command again once the other one is done"
         ) from error
+
+
+def wait(file: IO, kind: int) -> bool:
+    """Locks a file if that is possible within a second.
+
+    It does not ask again and again, as the system sees of who is blocked alone that two
+    wait for each other.
+    """
+
+    def wake(*_: object) -> None:
+        raise Woken
+
+    before = signal.signal(signal.SIGALRM, wake)
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 1)
+            fcntl.lockf(file, kind)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except Woken:
+        return False
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    return True
 
 
 def free(file: IO, kind: int) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
-from espnet_srupp.recipe.locks import Locks
+from espnet_srupp.recipe.locks import Done, Locks
 
 # its tables and pictures are of all decodings, so that any run.sh makes them again
 SCORING = 13
@@ -180,21 +180,36 @@ def run(step: Step, locks: Locks, force: bool = False) -> bool:
         *(locks.held, step.marker, reads, lambda why: say(f"{step.title}: {why}")),
         keep=step.number != SCORING,
     )
-    # others may read meanwhile what is only looked at
-    with held(alone=False):
-        if pending(step, force) is None:
-            return False
-    with held(alone=True):
-        # another run.sh may have done it
-        if (record := pending(step, force)) is None:
-            return False
-        why = outdated(step, record)
-        say(f"{step.title}, again, as {why}" if why else step.title)
-        step.check()
-        step.marker.unlink(missing_ok=True)
-        start = time.monotonic()
-        step.work()
-        write(step.marker, record)
+    while True:
+        before = read(step.marker)
+        # others may read meanwhile what is only looked at
+        with held(alone=False):
+            if pending(step, force) is None:
+                return False
+        try:
+            # who has made it may read it for long, and so can this one
+            with held(alone=True, done=partial(made_since, step, before)):
+                return work(step, force)
+        except Done:
+            continue
+
+
+def made_since(step: Step, before: dict | None) -> bool:
+    """Whether the step has another record than it had before."""
+    return read(step.marker) not in (before, None)
+
+
+def work(step: Step, force: bool) -> bool:
+    """Does it, unless another run.sh has meanwhile; returns whether it did."""
+    if (record := pending(step, force)) is None:
+        return False
+    why = outdated(step, record)
+    say(f"{step.title}, again, as {why}" if why else step.title)
+    step.check()
+    step.marker.unlink(missing_ok=True)
+    start = time.monotonic()
+    step.work()
+    write(step.marker, record)
     seconds = time.monotonic() - start
     if seconds >= 1:
         say(f"  done in {timespan(seconds)}")
