@@ -206,6 +206,7 @@ def put_aside(exp: Path, roots: Sequence[Path] = ()) -> Path:
     """Gives the folder another name, once no other run.sh decodes with its models."""
     names = (exp.with_name(f"{exp.name}.{number}") for number in count(1))
     lock = stage.marker(exp / BEGUN)
+    # which no step before a training keeps, see `Locks`
     with Locks(roots).held(lock, [], lambda why: say(f"  {why}"), alone=True):
         return exp.rename(next(path for path in names if not path.exists()))
 
