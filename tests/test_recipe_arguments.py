@@ -23,9 +23,9 @@ asr_speech_fold_length asr_text_fold_length inference_tag inference_config
 inference_args inference_asr_model use_lm lm_config lm_args lm_tag lm_exp lm_stats_dir
 lm_train_text lm_dev_text lm_test_text lm_fold_length inference_lm train_set valid_set
 test_sets score_opts""".split()
-OURS = ["corpus", "archive", "force", "LIBRISPEECH", "AISHELL", "TEDLIUM3", "partial"]
+OURS = ["corpus", "archive", "force", "LIBRISPEECH", "AISHELL", "TEDLIUM3", "OWN"]
 OURS += ["cuda_cmd", "host", "scheduler"]
-OURS += ["check", "strict"]
+OURS += ["check", "strict", "partial", "resample"]
 OURS += ["longform", "longform_models", "longform_join_args", "longform_args"]
 OURS += ["train_joined", "model_license"]
 

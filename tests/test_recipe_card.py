@@ -139,6 +139,16 @@ def test_the_rate_is_that_of_the_recipe(written, tmp_path):
     assert "# one channel, 8000 Hz" in card.write(given, layout(given), "x.zip")
 
 
+def test_data_of_the_user_s_own_are_no_dataset_of_the_hub(written):
+    given = Options("own", train_set="a", valid_set="dev", test_sets="test")
+    given = replace(given, asr_tag="x", inference_args="--beam_size 5")
+    header, body = card.write(given, layout(given), "x.zip").split("---\n", 2)[1:]
+    assert "datasets" not in (header := yaml.safe_load(header))
+    (_, found) = header["model-index"][0]["results"]
+    assert found["dataset"]["name"] == "its author's own data"
+    assert "trained on its author's own data." in body
+
+
 def test_every_setting_of_a_search_is_in_the_code(tmp_path):
     # as decode_asr.yaml of ESPnet's recipes may hold
     settings = {

@@ -1,5 +1,8 @@
 """What the user sees of a training."""
 
+import pytest
+import yaml
+
 from espnet_srupp.recipe import view
 from espnet_srupp.recipe.view import View
 
@@ -54,6 +57,22 @@ def test_the_batches_of_an_epoch_that_is_cut_short_are_told(
     (tmp_path / "config.yaml").write_text("num_iters_per_epoch: 20\n")
     follow(tmp_path, LINES)
     assert "epoch 1: batch 10/20, loss 50.5" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("accum_grad", "end"), [(2, "5"), (4, "5: IT NEVER GETS TO ITS HEIGHT, lower")]
+)
+def test_a_learning_rate_that_rises_for_longer_than_the_training_is_told(
+    accum_grad, end, tmp_path, capsys
+):
+    settings = {"max_epoch": 2, "accum_grad": accum_grad}
+    settings["scheduler_conf"] = {"warmup_steps": 5}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(settings))
+    follow(tmp_path, ["INFO: [train] mini-batch sizes summary: N-batch=7, mean\n"])
+    steps = 2 * (7 // accum_grad)
+    told = f"2 epochs of 7 batches, {steps} steps, the learning rate rises for {end}"
+    (line,) = capsys.readouterr().out.splitlines()
+    assert told in line and ("NEVER" in line) == (accum_grad == 4)
 
 
 def test_what_the_log_held_before_is_not_told_again(tmp_path, capsys):

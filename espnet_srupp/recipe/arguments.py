@@ -29,8 +29,7 @@ METAVARS = {str: "TEXT", int: "N", float: "X", bool: "true|false"}
 USAGE = "run.sh [--option value ...]"
 NOTE = """Options and stages are those of ESPnet's asr.sh. Paths are relative to the
 recipe's folder; corpora, and input files that are not there, are sought in the folder
-where the command was given. Your own data: write data/<set> with wav.scp, text and
-utt2spk, give --train_set, --valid_set and --test_sets, and begin with --stage 2.
+where the command was given. Your own data: recipes/own/asr1/run.sh --OWN DIR.
 
 stages: 1 data, 2 speed perturbation, 3 format, 4 filter by length, 5 tokens,
         6 statistics, 7 training, 8 perplexity of a language model (--use_lm true),

@@ -25,6 +25,7 @@ def perturb_speed(
     scheduler: str = "",
     strict: bool = False,
     fs: int | None = None,
+    resample: bool = False,
 ) -> None:
     """Stage 2: a set at several speeds, tempo and pitch together, as by `sox speed`.
 
@@ -39,6 +40,7 @@ def perturb_speed(
         strict: stop at an utterance that cannot be used, instead of leaving it out;
             `target/dropped` lists those.
         fs: the sampling rate that all audio must have, in Hz; None for any.
+        resample: bring audio of another rate to it.
 
     Raises:
         RecipeError: too much of the source or its audio is bad, or an id is that of
@@ -50,7 +52,7 @@ def perturb_speed(
     data = datadir.without(data, faults)
     refuse(faults, len(data.text), source, strict)
     with atomic_dir(target) as directory:
-        made, jobs = at_speeds(data, factors, directory, target, fs)
+        made, jobs = at_speeds(data, factors, directory, target, fs, resample)
         title = f"speed perturbation of {source}"
         faults |= hear(jobs, nj, title, scheduler).faults
         # what is left out already may be called as another one is at a speed
@@ -72,7 +74,12 @@ def check_names(
 
 
 def at_speeds(
-    data: DataDir, factors: list[float], directory: Path, target: Path, fs: int | None
+    data: DataDir,
+    factors: list[float],
+    directory: Path,
+    target: Path,
+    fs: int | None,
+    resample: bool,
 ) -> tuple[DataDir, list[Recording]]:
     """The set at all speeds, and what writes its files to `directory` for `target`."""
     made = DataDir({}, {}, {})
@@ -95,7 +102,7 @@ def at_speeds(
         }
         made.wav |= {prefix + u: f"{target}/{file}" for u, file in files.items()}
         paths = {u: directory / file for u, file in files.items()}
-        jobs += recordings(data, paths, factor=factor, rate=fs)
+        jobs += recordings(data, paths, factor=factor, rate=fs, resample=resample)
     return made, jobs
 
 
@@ -113,6 +120,7 @@ def format_audio(
     scheduler: str = "",
     strict: bool = False,
     whole: bool = False,
+    resample: bool = False,
 ) -> None:
     """Stage 3: reads every sample once and leaves one file per utterance.
 
@@ -131,6 +139,8 @@ def format_audio(
             `target/dropped` lists those.
         whole: the set is for tests, which compare only as a whole: stop as well, but
             not at silence, which can be decoded.
+        resample: bring audio of another rate to `fs`, and write a file of each
+            utterance for that.
 
     Raises:
         RecipeError: audio is missing, corrupt, truncated, empty, silent, of several
@@ -141,8 +151,8 @@ def format_audio(
     data = datadir.read(source, faults)
     refuse(faults, len(data.text), source, strict or whole)
     with atomic_dir(target) as directory:
-        made, paths = in_format(data, audio_format, directory, target)
-        jobs = recordings(data, paths, rate=fs)
+        made, paths = in_format(data, audio_format, directory, target, resample)
+        jobs = recordings(data, paths, rate=fs, resample=resample)
         heard = hear(jobs, nj, f"audio of {source}", scheduler)
         faults |= heard.faults
         if whole:
@@ -159,14 +169,18 @@ def format_audio(
 
 
 def in_format(
-    data: DataDir, audio_format: str, directory: Path, target: Path
+    data: DataDir, audio_format: str, directory: Path, target: Path, anew: bool
 ) -> tuple[DataDir, dict[str, Path | None]]:
-    """The set with a file for each utterance, and where to write it, if it is to be."""
+    """The set with a file for each utterance, and where to write it, if it is to be.
+
+    With `anew` every utterance is written, whatever its file is like.
+    """
+    whole = data.segments is None and not anew
     made = DataDir({}, data.text, data.utt2spk)
     paths: dict[str, Path | None] = {}
     for number, utterance in enumerate(data.text):
         path = data.wav.get(utterance, "")
-        if data.segments is None and path.lower().endswith(f".{audio_format}"):
+        if whole and path.lower().endswith(f".{audio_format}"):
             made.wav[utterance], paths[utterance] = path, None
             continue
         folder = f"data/format.{number // FILES_PER_FOLDER + 1}"

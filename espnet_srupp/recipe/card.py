@@ -68,13 +68,18 @@ def write(options: Options, names: Layout, archive: str) -> str:
         header=dump(header(options, names, results)),
         name=names.exp.name,
         encoder=trained.get("encoder"),
-        corpus=options.corpus,
+        corpus=corpus(options),
         archive=archive,
         search="".join(f"    {k}={v!r},\n" for k, v in search(options).items()),
         rate=options.rate,
         settings=dump(settings),
         results=results,
     )
+
+
+def corpus(options: Options) -> str:
+    """What the model was trained on, in words."""
+    return "its author's own data" if options.corpus == "own" else options.corpus
 
 
 def dump(tree: dict) -> str:
@@ -84,11 +89,12 @@ def dump(tree: dict) -> str:
 def header(options: Options, names: Layout, results: str) -> dict:
     """The metadata: error rates of this decoding, as the Hub indexes them."""
     language = {} if options.lang == "noinfo" else {"language": options.lang}
+    name = corpus(options)
     found = error_rates(results, names.inference, options.token_type)
     indexed = [
         {
             "task": {"type": TASK},
-            "dataset": {"type": options.corpus, "name": options.corpus, "split": split},
+            "dataset": {"type": options.corpus, "name": name, "split": split},
             "metrics": [{"type": kind, "value": rates[kind]} for kind in rates],
         }
         for split, rates in found.items()
@@ -101,7 +107,8 @@ def header(options: Options, names: Layout, results: str) -> dict:
         "license": options.model_license,
         "library_name": "espnet",
         "pipeline_tag": TASK,
-        "datasets": [options.corpus],
+        # which the Hub has
+        **({} if options.corpus == "own" else {"datasets": [options.corpus]}),
         **({"metrics": kinds, **index} if indexed else {}),
     }
 

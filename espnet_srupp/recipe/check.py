@@ -107,7 +107,8 @@ def inspect(
     data = datadir.read(found.source, found.bad)
     if found.source.name == given.train_set:
         audio.check_names(data, given.speeds, found.source, found.bad)
-    jobs = recordings(data, dict.fromkeys(data.text), rate=given.rate)
+    paths = dict.fromkeys(data.text)
+    jobs = recordings(data, paths, rate=given.rate, resample=given.resample)
     heard = hear(jobs, given.nj, f"audio of {found.source}", given.scheduler)
     for utterance, fault in heard.faults.items():
         usable = found.test and fault.kind == "silent"

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from espnet_srupp.recipe import audio, datadir, longform, stage, tokens
+from espnet_srupp.recipe.corpora import own
 from espnet_srupp.recipe.datadir import tables
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import Layout
@@ -34,16 +35,30 @@ def prepare(given: Options, names: Layout) -> Iterator[Step]:
         f"data of {given.corpus}",
         lambda: make_sets(given, corpus, step),
         [DATA / name for name in dict.fromkeys(wanted)],
-        options=origin(given),
+        own_sources(given, wanted),
+        origin(given),
         # before a download, and not only when a set is written
         check=lambda: [check_ours(path, 1) for path in step.outputs],
     )
     if not step.options and (before := stage.read(step.marker)):
         # what was made from an archive stands when it is not named again
         step.options.update(before["options"])
-    if folder := step.options.get("folder"):
+    if given.corpus != "own" and (folder := step.options.get("folder")):
         step.options["content"] = corpus.content(Path(folder))
     yield step
+
+
+def own_sources(given: Options, wanted: Iterable[str]) -> list[Path]:
+    """The files of the user's own sets, if the corpus is the user's."""
+    if given.corpus != "own":
+        return []
+    if not (folder := origin(given).get("folder")):
+        raise RecipeError(
+            "--OWN DIR, the folder of your sets, is required: give it, or begin with "
+            "--stage 2 if they are in data/ already"
+        )
+    sets = dict.fromkeys(wanted)
+    return [path for name in sets for path in own.sources(Path(folder), name)]
 
 
 def for_language_models(given: Options, name: str) -> Iterable:
@@ -70,7 +85,10 @@ def make_sets(given: Options, corpus: ModuleType, step: Step) -> None:
         if folder and not given.folder:
             say(f"  the corpus in {folder}, as before: remove {ORIGIN} for another")
         source = Path(folder) if folder else None
-        corpus.prepare(DATA, DOWNLOADS, source, "partial" in step.options)
+        if given.corpus == "own":
+            own.prepare(DATA, source, [path.name for path in step.outputs])
+        else:
+            corpus.prepare(DATA, DOWNLOADS, source, "partial" in step.options)
     else:
         archive = Path(given.archive) if given.archive else None
         corpus.prepare(DATA, DOWNLOADS, archive)
@@ -91,11 +109,15 @@ def perturb(given: Options, names: Layout) -> Iterator[Step]:
             partial(
                 audio.perturb_speed,
                 *(source, target, given.speeds, given.nj),
-                *(given.scheduler, given.strict, given.rate),
+                *(given.scheduler, given.strict, given.rate, given.resample),
             ),
             [target],
             tables(source),
-            {**given.some("speed_perturb_factors", "fs"), **given.strictness},
+            {
+                **given.some("speed_perturb_factors"),
+                **given.hearing,
+                **given.strictness,
+            },
             audio=source / "wav.scp",
             check=partial(check_ours, target, 2),
             reads=[source],
@@ -138,10 +160,16 @@ def format_sets(given: Options, names: Layout) -> Iterator[Step]:
                 given.scheduler,
                 strict=given.strict,
                 whole=name in tests,
+                resample=given.resample,
             ),
             [target],
             tables(source),
-            {**given.some("fs", "audio_format"), **given.strictness, **also_test},
+            {
+                **given.some("audio_format"),
+                **given.hearing,
+                **given.strictness,
+                **also_test,
+            },
             audio=source / "wav.scp",
             reads=[source],
         )

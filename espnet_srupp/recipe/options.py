@@ -8,8 +8,8 @@ from pathlib import Path
 
 # of data directories; it may be a link
 DATA = Path("data")
-# corpora that may lie on disk, by the names of ESPnet's db.sh
-CORPORA = ("LIBRISPEECH", "AISHELL", "TEDLIUM3")
+# corpora that may lie on disk, by the names of ESPnet's db.sh; OWN is the user's
+CORPORA = ("LIBRISPEECH", "AISHELL", "TEDLIUM3", "OWN")
 
 
 def option(
@@ -67,6 +67,9 @@ class Options:
     LIBRISPEECH: str = option("data", "", "folder of LibriSpeech, used where it lies")
     AISHELL: str = option("data", "", "folder of AISHELL-1, used where it lies")
     TEDLIUM3: str = option("data", "", "folder of TED-LIUM 3, used where it lies")
+    OWN: str = option(
+        "data", "", "folder of your sets: data directories or lhotse's manifests"
+    )
     partial: bool = option("data", False, "take what that folder has, if not all")
     train_set: str = option("data", "", "training set")
     valid_set: str = option("data", "", "validation set")
@@ -78,6 +81,7 @@ class Options:
     )
     audio_format: str = option("data", "flac", "of written audio", choices="flac wav")
     fs: str = option("data", "16k", "sampling rate, Hz or kHz with a k")
+    resample: bool = option("data", False, "bring audio of other rates to --fs")
     min_wav_duration: float = option("data", 0.1, "shortest training audio, s")
     max_wav_duration: float = option("data", 20.0, "longest training audio, s")
     lang: str = option("data", "noinfo", "language, for the names of folders")
@@ -169,6 +173,11 @@ class Options:
     def strictness(self) -> dict[str, object]:
         """--strict as a setting of a step, where it is not as it is by default."""
         return self.some("strict") if self.strict else {}
+
+    @property
+    def hearing(self) -> dict[str, object]:
+        """What reading audio depends on, as settings of a step."""
+        return self.some("fs") | (self.some("resample") if self.resample else {})
 
     @property
     def folder(self) -> str:

@@ -30,6 +30,7 @@ class Recording:
         paths: utterance to the file to write, its format being its suffix, or None.
         factor: playing speed; 0.9 is slower and lower.
         rate: the rate in Hz that the audio must have, or None for any.
+        resample: bring audio of another rate to it.
     """
 
     key: str
@@ -38,6 +39,7 @@ class Recording:
     paths: dict[str, Path | None]
     factor: float = 1.0
     rate: int | None = None
+    resample: bool = False
 
 
 @dataclass
@@ -62,6 +64,7 @@ def recordings(
     paths: dict[str, Path | None],
     factor: float = 1.0,
     rate: int | None = None,
+    resample: bool = False,
 ) -> list[Recording]:
     """One job for each recording, with all its utterances and the files to write."""
     cuts: dict[str, dict[str, tuple[float, float] | None]] = {}
@@ -71,7 +74,10 @@ def recordings(
         for utterance, (recording, start, end) in data.segments.items():
             cuts.setdefault(recording, {})[utterance] = (start, end)
     return [
-        Recording(key, data.wav[key], times, {u: paths[u] for u in times}, factor, rate)
+        Recording(
+            *(key, data.wav[key], times, {u: paths[u] for u in times}),
+            *(factor, rate, resample),
+        )
         for key, times in cuts.items()
     ]
 
@@ -92,6 +98,8 @@ def convert(job: Recording) -> Heard:
     found = Heard()
     try:
         audio, rate = sound.load(job.source, job.key)
+        if job.resample and rate != job.rate:
+            audio, rate = soxr.resample(audio, rate, job.rate), job.rate
         check_rate(job, rate)
     except DataError as error:
         found.faults = dict.fromkeys(job.cuts, error)
@@ -128,7 +136,7 @@ def check_rate(job: Recording, rate: int) -> None:
     if job.rate is not None and rate != job.rate:
         raise DataError(
             f"{job.source} (utterance {job.key}) is sampled at {rate} Hz, not at "
-            f"{job.rate} Hz: resample it, or give --fs {rate} if all audio is like it",
+            f"{job.rate} Hz: give --resample true, or --fs {rate} if all audio is so",
             "of another rate",
         )
 

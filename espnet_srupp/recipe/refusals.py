@@ -112,13 +112,16 @@ def check_corpus(options: Options) -> None:
                 f"{options.corpus}: leave it out"
             )
     own = f"--{options.corpus.upper()}"
+    if options.archive and options.corpus == "own":
+        raise RecipeError("--archive is not for own: unpack it and give --OWN")
     if options.archive and options.on_disk:
         raise RecipeError(
             f"--archive is not for {options.corpus}: put its archives into downloads/ "
             f"of the recipe, or unpack them and give the folder with {own}"
         )
-    if options.partial and not options.folder:
-        remedy = f"give it with {own}" if options.on_disk else "leave it out"
+    known = options.on_disk and options.corpus != "own"
+    if options.partial and not (known and options.folder):
+        remedy = f"give it with {own}" if known else "leave it out"
         raise RecipeError(f"--partial is about a corpus that lies on disk: {remedy}")
 
 

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from espnet_srupp.recipe import alphas, checkpoints, config, epochs
@@ -38,6 +39,8 @@ class View:
             # ESPnet counts all that there are
             trained = config.trained_with(self.log.parent / "config.yaml")
             self.batches = trained.get("num_iters_per_epoch") or int(found[1])
+            if trained:
+                self.tell(pace(trained, self.batches))
         elif found := re.search(r"(\d+)/(\d+)epoch started", line):
             self.epoch, self.epochs = int(found[1]), int(found[2])
         elif found := re.search(r"epoch:train:\d+-(\d+)batch: .*\bloss=([^,]+)", line):
@@ -70,3 +73,25 @@ class View:
     def tell(self, message: str) -> None:
         self.told = time.monotonic()
         say(f"  {message}")
+
+
+def pace(trained: Mapping[str, object], batches: int) -> str:
+    """How long a training is, and whether it ends before its learning rate is risen.
+
+    Args:
+        trained: its configuration, flat, as ESPnet has written it.
+        batches: of an epoch.
+    """
+    epochs = config.number(trained, "max_epoch", 0, int)
+    steps = epochs * (batches // config.number(trained, "accum_grad", 1, int))
+    rising = config.number(trained, "scheduler_conf.warmup_steps", 0, int)
+    told = f"{epochs} epochs of {batches} batches, {steps} steps"
+    if not rising:
+        return told
+    told += f", the learning rate rises for {rising}"
+    if rising < steps:
+        return told
+    return (
+        f"{told}: IT NEVER GETS TO ITS HEIGHT, lower scheduler_conf.warmup_steps, to a "
+        "tenth of the steps, say, or batch_bins for more of them"
+    )

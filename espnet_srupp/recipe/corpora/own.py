@@ -1,0 +1,169 @@
+"""A corpus of one's own: Kaldi's data directories, or lhotse's manifests."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from espnet_srupp.recipe.corpora import manifests, sets
+from espnet_srupp.recipe.datadir import DataDir
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.files import atomic_dir
+from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.stamp import check_ours, stamp
+
+TABLES = ("wav.scp", "text", "utt2spk", "segments")
+KINDS = ("recordings", "supervisions")
+# lines of wav.scp that are looked at for the folder that its paths begin at
+LOOKED_AT = 100
+
+
+def sources(folder: Path, name: str) -> list[Path]:
+    """The files that hold a set.
+
+    Args:
+        folder: holds the set as a data directory of its name, or as manifests,
+            called like `cv-en_recordings_NAME.jsonl.gz` and `cv-en_supervisions_...`.
+        name: of the set.
+
+    Returns:
+        The tables of the data directory, or the recordings and the supervisions.
+
+    Raises:
+        RecipeError: there is neither, or there are several.
+    """
+    if (folder / name / "wav.scp").is_file():
+        return [path for file in TABLES if (path := folder / name / file).is_file()]
+    found = [
+        [
+            *folder.glob(f"*{kind}_{name}.jsonl"),
+            *folder.glob(f"*{kind}_{name}.jsonl.gz"),
+        ]
+        for kind in KINDS
+    ]
+    if [len(files) for files in found] == [1, 1]:
+        return [path for files in found for path in files]
+    if any(found):
+        names = ", ".join(path.name for files in found for path in files)
+        raise RecipeError(
+            f"{folder} has {names}, where one file of recordings and one of "
+            f"supervisions make the set {name}: move the others elsewhere"
+        )
+    raise RecipeError(
+        f"{folder} has no set {name}, neither {name}/wav.scp, as Kaldi, nor "
+        f"*_recordings_{name}.jsonl.gz, as lhotse: make it, or give other --train_set, "
+        "--valid_set and --test_sets"
+    )
+
+
+def prepare(data: Path, folder: Path, names: Sequence[str]) -> None:
+    """Stage 1: takes sets over; what is wrong with an utterance later stages tell.
+
+    Args:
+        data: where the data directories go.
+        folder: where the sets are. Relative paths of a set begin at the nearest folder
+            above it at which there is one of them.
+        names: of the sets.
+
+    Raises:
+        RecipeError: a set is not there, its audio is nowhere, it is no table or
+            manifest, or it is the user's in `data` as well.
+    """
+    for name in names:
+        tables = sources(folder, name)
+        if tables[0].name == TABLES[0]:
+            take(tables, data / name)
+        else:
+            with manifests.reading(folder):
+                made = convert(tables)
+            sets.write({name: made}, data)
+
+
+def take(tables: Sequence[Path], target: Path) -> None:
+    """Copies a data directory, sorted, with paths from the root."""
+    check_ours(target, 1)
+    lines = {path.name: path.read_bytes().split(b"\n") for path in tables}
+    lines = {name: [line for line in lines[name] if line] for name in lines}
+    lines["wav.scp"] = from_root(lines["wav.scp"], tables[0].parent)
+    if "utt2spk" not in lines and "text" in lines:
+        say(f"  {tables[0].parent} has no utt2spk: each utterance is its own speaker")
+        ids = [line.split(maxsplit=1)[0] for line in lines["text"] if line.strip()]
+        lines["utt2spk"] = [key + b" " + key for key in ids]
+    with atomic_dir(target) as directory:
+        for name, rows in lines.items():
+            rows.sort(key=lambda line: line.split(maxsplit=1)[:1])
+            (directory / name).write_bytes(b"".join(row + b"\n" for row in rows))
+        stamp(directory)
+
+
+def from_root(lines: Sequence[bytes], source: Path) -> list[bytes]:
+    rows = [line.split(maxsplit=1) for line in lines]
+    paths = [os.fsdecode(row[1].strip()) for row in rows if len(row) == 2]
+    top = os.fsencode(beginning(paths, source))
+    return [
+        # a command, which later stages refuse, or no path
+        line
+        if len(row) < 2 or row[1].rstrip().endswith(b"|")
+        else row[0] + b" " + os.path.join(top, row[1].strip())
+        for line, row in zip(lines, rows, strict=True)
+    ]
+
+
+def beginning(paths: Sequence[str], source: Path) -> Path:
+    """The folder that relative paths of a set begin at."""
+    above = [source.resolve(), *source.resolve().parents]
+    relative = [path for path in paths if not os.path.isabs(path)]
+    relative = [path for path in relative if not path.endswith("|")]
+    for path in relative[:LOOKED_AT]:
+        for folder in above:
+            if (folder / path).is_file():
+                return folder
+    if relative:
+        raise RecipeError(
+            f"neither {source} nor a folder above it has {relative[0]}: write absolute "
+            "paths of audio"
+        )
+    return source
+
+
+def convert(tables: Sequence[Path]) -> DataDir:
+    """The data directory of lhotse's manifests; what has no transcript is left out."""
+    from lhotse import RecordingSet, SupervisionSet, load_manifest
+
+    recordings = load_manifest(tables[0], RecordingSet)
+    supervisions = load_manifest(tables[1], SupervisionSet)
+    told = [s for s in supervisions if (s.text or "").strip()]
+    if untold := len(supervisions) - len(told):
+        say(f"  {untold} of {len(supervisions)} of {tables[1]} have no text: left out")
+    if not told:
+        raise RecipeError(f"{tables[1]} has no text: give one with transcripts")
+    wav = {r.id: source_of(r, tables[0]) for r in recordings}
+    folder = beginning([*wav.values()], tables[0].parent)
+    wav = {key: os.path.join(folder, path) for key, path in wav.items()}
+    seconds = {r.id: r.duration for r in recordings}
+    text = {s.id: s.text.strip() for s in told}
+    utt2spk = {s.id: s.speaker or s.id for s in told}
+    if lost := next((s for s in told if s.recording_id not in wav), None):
+        raise RecipeError(
+            f"{tables[1]}: {lost.id} lies in {lost.recording_id}, which is not in "
+            f"{tables[0].name}: prepare both again"
+        )
+    heard = [s.recording_id for s in told]
+    whole = all(
+        s.start == 0 and abs(s.end - seconds[s.recording_id]) < 1e-2 for s in told
+    )
+    if whole and len({*heard}) == len(heard):
+        return DataDir({s.id: wav[s.recording_id] for s in told}, text, utt2spk)
+    times = {s.id: (s.recording_id, s.start, s.end) for s in told}
+    return DataDir({key: wav[key] for key in heard}, text, utt2spk, times)
+
+
+def source_of(recording, path: Path) -> str:
+    """The file of one of lhotse's recordings."""
+    if len(recording.sources) == 1 and not recording.transforms:
+        source = recording.sources[0]
+        if source.type == "file":
+            return source.source
+    raise RecipeError(
+        f"{path}: {recording.id} is not one file as it lies on disk: save its audio "
+        "(lhotse's save_audios) and give the manifest of that"
+    )

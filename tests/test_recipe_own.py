@@ -1,0 +1,276 @@
+"""A corpus of one's own is taken over as it lies, whatever its paths begin at."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from lhotse import (
+    MonoCut,
+    Recording,
+    RecordingSet,
+    SupervisionSegment,
+    SupervisionSet,
+)
+
+from espnet_srupp.recipe import asr, datadir
+from espnet_srupp.recipe.corpora import own
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.table import read_table
+
+GIVEN = ["--corpus", "own", "--train_set", "train", "--valid_set", "dev"]
+GIVEN += ["--test_sets", "test", "--nj", "1", "--token_type", "char"]
+SETS = ("train", "dev", "test")
+
+
+def record(path, seconds=1.0, rate=16000, channels=()):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shape = (int(seconds * rate), *channels)
+    soundfile.write(path, np.random.default_rng(0).uniform(-0.5, 0.5, shape), rate)
+
+
+def kaldi(folder, wav, text="a HELLO\n", **tables):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, lines in {"wav.scp": wav, "text": text, **tables}.items():
+        (folder / name).write_text(lines)
+
+
+def lhotse(folder, recordings, supervisions, name="train"):
+    RecordingSet.from_recordings(recordings).to_file(
+        folder / f"mine_recordings_{name}.jsonl.gz"
+    )
+    SupervisionSet.from_segments(supervisions).to_file(
+        folder / f"mine_supervisions_{name}.jsonl.gz"
+    )
+
+
+def said(key, recording, start=0.0, duration=1.0, text="HELLO", **more):
+    return SupervisionSegment(key, recording, start, duration, text=text, **more)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The folder of a recipe, beside which the corpus lies in `corpus`."""
+    (tmp_path / "recipe").mkdir()
+    monkeypatch.chdir(tmp_path / "recipe")
+    return tmp_path / "corpus"
+
+
+@pytest.mark.parametrize("base", ["", "data", "data/train"])
+def test_relative_paths_begin_at_the_nearest_folder_above_a_set_that_has_them(
+    base, here
+):
+    record(here / base / "wav" / "a.wav")
+    kaldi(here / "data" / "train", "a wav/a.wav\n", utt2spk="a anna\n")
+    own.prepare(Path("data"), here / "data", ["train"])
+    found = datadir.read(Path("data/train"))
+    assert found.wav == {"a": str(here / base / "wav" / "a.wav")}
+    assert (found.text, found.utt2spk) == ({"a": "HELLO"}, {"a": "anna"})
+
+
+def test_paths_that_begin_nowhere_are_told_before_a_set_is_written(here):
+    kaldi(here / "train", "a wav/a.wav\n")
+    with pytest.raises(RecipeError, match=r"has wav/a.wav: write absolute paths"):
+        own.prepare(Path("data"), here, ["train"])
+    assert not Path("data/train").exists()
+
+
+def test_tables_are_sorted_and_segments_kept_and_each_utterance_has_a_speaker(here):
+    record(here / "b c.wav", 2)
+    lines = "u2 TWO\nu1 ONE\n"
+    segments = "u2 b 1 2\nu1 b 0 1\n"
+    kaldi(here / "train", f"b {here}/b c.wav\n", lines, segments=segments)
+    own.prepare(Path("data"), here, ["train"])
+    found = datadir.read(Path("data/train"))
+    assert found.wav == {"b": f"{here}/b c.wav"}
+    assert list(found.text.items()) == [("u1", "ONE"), ("u2", "TWO")]
+    assert found.segments == {"u1": ("b", 0.0, 1.0), "u2": ("b", 1.0, 2.0)}
+    assert found.utt2spk == {"u1": "u1", "u2": "u2"}
+
+
+def test_what_is_wrong_with_a_line_is_left_for_the_check(here):
+    record(here / "a.wav")
+    wav = f"a {here}/a.wav\nb sox {here}/a.wav -t wav - |\nc\n"
+    kaldi(here / "train", wav, "a HELLO\na AGAIN\nb B\xa0B\nc\n")
+    own.prepare(Path("data"), here, ["train"])
+    faults = {}
+    found = datadir.read(Path("data/train"), faults)
+    assert found.text == {}
+    assert {key: fault.kind for key, fault in faults.items()} == {
+        **{"a": "twice", "b": "command", "c": "empty line"}
+    }
+
+
+def test_recordings_of_lhotse_that_are_utterances_need_no_segments(here):
+    record(here / "wav" / "r.wav")
+    recording = Recording.from_file(here / "wav" / "r.wav", recording_id="r")
+    recording.sources[0].source = "wav/r.wav"
+    lhotse(here, [recording], [said("u", "r", speaker="anna", text=" A\tB ")])
+    own.prepare(Path("data"), here, ["train"])
+    found = datadir.read(Path("data/train"))
+    assert found.wav == {"u": str(here / "wav" / "r.wav")}
+    assert (found.text, found.utt2spk) == ({"u": "A B"}, {"u": "anna"})
+    assert found.segments is None
+
+
+def test_parts_of_a_recording_are_segments_and_what_has_no_text_is_left_out(
+    here, capsys
+):
+    record(here / "r.wav", 3)
+    recording = Recording.from_file(here / "r.wav", recording_id="r")
+    parts = [said("u1", "r"), said("u2", "r", 1.5, text=None), said("u3", "r", 2.0)]
+    lhotse(here, [recording], parts)
+    own.prepare(Path("data"), here, ["train"])
+    found = datadir.read(Path("data/train"))
+    assert found.segments == {"u1": ("r", 0.0, 1.0), "u3": ("r", 2.0, 3.0)}
+    assert found.utt2spk == {"u1": "u1", "u3": "u3"}
+    assert "1 of 3 of" in capsys.readouterr().out
+
+
+def test_a_part_of_a_recording_that_is_there_alone_is_a_segment(here):
+    record(here / "r.wav", 3)
+    recording = Recording.from_file(here / "r.wav", recording_id="r")
+    lhotse(here, [recording], [said("u", "r", duration=2.0)])
+    own.prepare(Path("data"), here, ["train"])
+    assert datadir.read(Path("data/train")).segments == {"u": ("r", 0.0, 2.0)}
+
+
+def test_what_is_no_plain_file_for_lhotse_is_refused(here):
+    record(here / "r.wav")
+    recording = Recording.from_file(here / "r.wav", recording_id="r")
+    lhotse(here, [recording.perturb_speed(0.9)], [said("u", "r_sp0.9")])
+    with pytest.raises(RecipeError, match=r"r_sp0\.9 is not one file as it lies"):
+        own.prepare(Path("data"), here, ["train"])
+
+
+@pytest.mark.parametrize(
+    ("recordings", "problem"),
+    [
+        (b"\x1f\x8b\x08\x00", "cannot read"),
+        (None, "u lies in r, which is not in"),
+    ],
+    ids=["cut", "another"],
+)
+def test_manifests_that_are_damaged_or_of_each_other_are_refused(
+    recordings, problem, here
+):
+    record(here / "r.wav")
+    recording = Recording.from_file(here / "r.wav", recording_id="other")
+    lhotse(here, [recording], [said("u", "r")])
+    if recordings is not None:
+        (here / "mine_recordings_train.jsonl.gz").write_bytes(recordings)
+    with pytest.raises(RecipeError, match=problem):
+        own.prepare(Path("data"), here, ["train"])
+
+
+def test_a_manifest_of_another_kind_is_refused(here):
+    record(here / "r.wav")
+    recording = Recording.from_file(here / "r.wav", recording_id="r")
+    lhotse(here, [recording], [said("u", "r")])
+    cut = MonoCut("c", 0, 1, 0, recording=recording)
+    from lhotse import CutSet
+
+    CutSet.from_cuts([cut]).to_file(here / "mine_recordings_train.jsonl.gz")
+    with pytest.raises(RecipeError, match="cannot read"):
+        own.prepare(Path("data"), here, ["train"])
+
+
+def test_manifests_without_any_text_are_refused(here):
+    record(here / "r.wav")
+    recording = Recording.from_file(here / "r.wav", recording_id="r")
+    lhotse(here, [recording], [said("u", "r", text="")])
+    with pytest.raises(RecipeError, match=r"jsonl\.gz has no text: give one"):
+        own.prepare(Path("data"), here, ["train"])
+
+
+def test_a_set_that_is_not_there_or_twice_is_named(here):
+    here.mkdir()
+    with pytest.raises(RecipeError, match="has no set train, neither train/wav.scp"):
+        own.sources(here, "train")
+    for name in ("a_recordings_train.jsonl", "b_recordings_train.jsonl.gz"):
+        (here / name).touch()
+    with pytest.raises(RecipeError, match="one file of recordings and one of"):
+        own.sources(here, "train")
+
+
+def test_a_set_of_the_user_in_data_stays(here):
+    record(here / "a.wav")
+    kaldi(here / "train", f"a {here}/a.wav\n")
+    kaldi(Path("data/train"), "mine mine.wav\n")
+    with pytest.raises(RecipeError, match="is not of stage 1"):
+        own.prepare(Path("data"), here, ["train"])
+    assert read_table(Path("data/train/wav.scp")) == {"mine": "mine.wav"}
+
+
+@pytest.fixture
+def corpus(here):
+    for name in SETS:
+        record(here / f"{name}.wav", 2, 8000 if name == "dev" else 16000)
+        kaldi(here / name, f"a {here}/{name}.wav\n", utt2spk="a anna\n")
+    return here
+
+
+def test_a_corpus_is_taken_again_when_its_tables_change(corpus, capsys):
+    given = [*GIVEN, "--stop_stage", "1"]
+    assert asr.main([*given, "--OWN", str(corpus)]) == 0
+    assert asr.main(given) == 0
+    assert "stage 1: data of own: done before" in capsys.readouterr().out
+    (corpus / "dev" / "text").write_text("a OTHER\n")
+    assert asr.main(given) == 0
+    assert datadir.read(Path("data/dev")).text == {"a": "OTHER"}
+
+
+def test_without_a_folder_the_command_says_how_to_give_it(here, capsys):
+    assert asr.main([*GIVEN, "--stop_stage", "1"]) == 1
+    assert "--OWN DIR, the folder of your sets, is required" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("speeds", [[], ["--speed_perturb_factors", "1.0 1.1"]])
+def test_audio_of_another_rate_is_resampled_where_that_is_asked_for(
+    speeds, corpus, capsys
+):
+    given = [*GIVEN, *speeds, "--stop_stage", "3", "--OWN", str(corpus)]
+    given += ["--valid_set", "train", "--train_set", "dev"]
+    assert asr.main(given) == 1
+    assert "8000 Hz, not at 16000 Hz: give --resample true" in capsys.readouterr().err
+    assert asr.main([*given, "--resample", "true"]) == 0
+    folder = Path("dump/raw/org") / ("dev_sp" if speeds else "dev")
+    samples = read_table(folder / "utt2num_samples")
+    assert samples["a"] == "32000"
+    found, rate = soundfile.read(read_table(folder / "wav.scp")["a"])
+    assert (len(found), rate) == (32000, 16000)
+    if speeds:
+        assert samples["sp1.1-a"] == "29091"
+
+
+def test_segments_lie_at_the_same_seconds_after_resampling(here):
+    record(here / "r.wav", 2, 8000)
+    for name in SETS:
+        segments = {"segments": "u r 0.5 1.5\n", "utt2spk": "u anna\n"}
+        kaldi(here / name, f"r {here}/r.wav\n", "u ONE\n", **segments)
+    given = [*GIVEN, "--stop_stage", "3", "--resample", "true", "--OWN", str(here)]
+    assert asr.main(given) == 0
+    assert read_table(Path("dump/raw/test/utt2num_samples")) == {"u": "16000"}
+
+
+def test_the_check_takes_other_rates_where_they_are_resampled(corpus, capsys):
+    given = [*GIVEN, "--check", "true", "--OWN", str(corpus)]
+    assert asr.main([*GIVEN, "--stop_stage", "1", "--OWN", str(corpus)]) == 0
+    assert asr.main(given) == 1
+    assert "1 of another rate" in capsys.readouterr().out
+    assert asr.main([*given, "--resample", "true"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--archive", "a.zip"], "--archive is not for own: unpack it"),
+        (["--partial", "true"], "--partial is about a corpus .*: leave it out"),
+        (["--LIBRISPEECH", "."], "is an option of the recipe librispeech, not of own"),
+    ],
+)
+def test_options_of_other_corpora_are_refused(words, problem, corpus, capsys):
+    Path("a.zip").touch()
+    assert asr.main([*GIVEN, "--OWN", str(corpus), *words]) == 1
+    assert re.search(problem, capsys.readouterr().err)
