@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
-from espnet_srupp.precision import computed_in
+from espnet_srupp.precision import computed_in, has_bfloat16
 
 # queries whose scores with all keys exist at once, so memory stays linear in time; on a
 # CPU so few that they stay in cache
@@ -31,10 +31,9 @@ SHORT = 400
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 # torch keeps the choice for the whole process
 CHOOSING = threading.Lock()
-CPU = torch.cpu.get_capabilities()
 # whether tiles are faster in bfloat16 than SDPA's kernel on this CPU, which of all
 # instructions for it uses AMX alone
-TILED = not CPU.get("amx_bf16") and any(map(CPU.get, ("avx512_bf16", "bf16")))
+TILED = has_bfloat16() and not torch.cpu.get_capabilities().get("amx_bf16")
 HALF_MAX = torch.finfo(torch.float16).max
 LARGE = HALF_MAX / 2
 
@@ -138,7 +137,7 @@ class SRUppAttention(nn.Module):
             a = self.alpha.to(q.dtype) * a
             if a.dtype == torch.float16:
                 # where alpha or Q is huge; the norm takes the scale away in any case
-                q, a = (z.clamp(-LARGE, LARGE) for z in (q, a))
+                q, a = (each.clamp(-LARGE, LARGE) for each in (q, a))
             q = q + a
         return self.norm(q)
 

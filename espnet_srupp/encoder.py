@@ -129,9 +129,7 @@ class SRUppEncoder(AbsEncoder):
         self.compile_layers = compile_layers
         self.interctc_layer_idx = list(interctc_layer_idx)
         # without such a layer its weights would never get a gradient
-        interctc_use_conditioning = (
-            interctc_use_conditioning and interctc_layer_idx != []
-        )
+        interctc_use_conditioning &= bool(interctc_layer_idx)
         self.interctc_use_conditioning = interctc_use_conditioning
         # ESPnet's models put a linear layer from the vocabulary to output_size here
         self.conditioning_layer = None
@@ -258,6 +256,7 @@ class SRUppEncoder(AbsEncoder):
     def run_layers(
         self, layers: nn.ModuleList, padded: bool, xs: Tensor, olens: Tensor
     ) -> Tensor:
+        """Frames (T', B, d) after some of the layers, `olens` (B,) of them real."""
         # inference has tiles, which traced code has not
         compiles = self.compile_layers and self.training
         run = compiled() if compiles else call
