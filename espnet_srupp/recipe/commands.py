@@ -22,8 +22,7 @@ def statistics(
     """Statistics over the utterances of two key files, of train and valid."""
     return [
         *("-m", "espnet2.bin.asr_train", *collection(shares, output)),
-        *data(names, "train"),
-        *data(names, "valid"),
+        *data(names),
         *model(options, names),
     ]
 
@@ -52,10 +51,8 @@ def training(options: Options, names: Layout, ngpu: int) -> list[str]:
         *("-m", "espnet2.bin.asr_train", *fitting(names.exp, ngpu, options.asr_args)),
         *("--fold_length", str(options.asr_speech_fold_length * 100)),
         *("--fold_length", str(options.asr_text_fold_length)),
-        *data(names, "train"),
-        *data(names, "valid"),
-        *shapes(options, names, "train"),
-        *shapes(options, names, "valid"),
+        *data(names),
+        *shapes(options, names),
     ]
     if options.pretrained_model:
         words += ["--init_param", options.pretrained_model]
@@ -159,17 +156,22 @@ def inference(options: Options, names: Layout, scp: Path, output: Path) -> list[
     return words + shlex.split(options.inference_args)
 
 
-def data(names: Layout, kind: str) -> list[str]:
-    directory = {"train": names.train, "valid": names.valid}[kind]
-    name = f"--{kind}_data_path_and_name_and_type"
-    audio, text = f"{directory}/wav.scp,speech,sound", f"{directory}/text,text,text"
-    return [name, audio, name, text]
+def data(names: Layout) -> list[str]:
+    words = []
+    for kind, folder in (("train", names.train), ("valid", names.valid)):
+        option = f"--{kind}_data_path_and_name_and_type"
+        words += [option, f"{folder}/wav.scp,speech,sound"]
+        words += [option, f"{folder}/text,text,text"]
+    return words
 
 
-def shapes(options: Options, names: Layout, kind: str) -> list[str]:
-    directory, name = names.stats / kind, f"--{kind}_shape_file"
-    text = f"{directory}/text_shape.{options.token_type}"
-    return [name, f"{directory}/speech_shape", name, text]
+def shapes(options: Options, names: Layout) -> list[str]:
+    words = []
+    for kind in ("train", "valid"):
+        folder, option = names.stats / kind, f"--{kind}_shape_file"
+        words += [option, f"{folder}/speech_shape"]
+        words += [option, f"{folder}/text_shape.{options.token_type}"]
+    return words
 
 
 def model(options: Options, names: Layout) -> list[str]:

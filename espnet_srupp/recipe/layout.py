@@ -174,18 +174,17 @@ def tests(options: Options, raw: Path, train_set: str) -> dict[str, Path]:
 
 
 def asr_tag(options: Options, suffix: str) -> str:
-    config = Path(options.asr_config).stem if options.asr_config else "train"
-    return f"{config}_{suffix}{overrides(options.asr_args)}"
+    config_tag = Path(options.asr_config or "train").stem
+    return f"{config_tag}_{suffix}{overrides(options.asr_args)}"
 
 
 def lm_tag(options: Options, units: str) -> str:
-    config = Path(options.lm_config).stem if options.lm_config else "train"
-    return options.lm_tag or f"{config}{units}{overrides(options.lm_args)}"
+    config_tag = Path(options.lm_config or "train").stem
+    return options.lm_tag or f"{config_tag}{units}{overrides(options.lm_args)}"
 
 
 def inference_tag(options: Options, lm_exp: Path) -> str:
-    config = options.inference_config
-    tag = Path(config).stem if config else "inference"
+    tag = Path(options.inference_config or "inference").stem
     lm = f"_lm_{lm_exp.name}_{stem(options.inference_lm)}" if options.use_lm else ""
     model = stem(options.inference_asr_model)
     return f"{tag}{overrides(options.inference_args)}{lm}_asr_model_{model}"
