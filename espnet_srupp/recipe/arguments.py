@@ -7,7 +7,7 @@ import shlex
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
-from itertools import takewhile
+from itertools import groupby, takewhile
 from pathlib import Path
 
 from espnet_srupp.recipe import refusals
@@ -56,21 +56,20 @@ def parser(defaults: Options) -> Parser:
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    groups = {}
-    for item in fields(Options):
-        name = item.metadata["group"]
-        group = groups.setdefault(name, result.add_argument_group(name))
-        default = getattr(defaults, item.name)
-        default = str(default).lower() if item.type is bool else default
-        shown = f" (default: {default})" if default != "" else ""
-        group.add_argument(
-            f"--{item.name}",
-            type=boolean if item.type is bool else item.type,
-            default=getattr(defaults, item.name),
-            choices=item.metadata["choices"] or None,
-            metavar="|".join(item.metadata["choices"]) or METAVARS[item.type],
-            help=(item.metadata["help"] + shown).replace("%", "%%"),
-        )
+    for name, items in groupby(fields(Options), lambda item: item.metadata["group"]):
+        group = result.add_argument_group(name)
+        for item in items:
+            default = getattr(defaults, item.name)
+            shown = str(default).lower() if item.type is bool else default
+            told = f" (default: {shown})" if shown != "" else ""
+            group.add_argument(
+                f"--{item.name}",
+                type=boolean if item.type is bool else item.type,
+                default=default,
+                choices=item.metadata["choices"] or None,
+                metavar="|".join(item.metadata["choices"]) or METAVARS[item.type],
+                help=(item.metadata["help"] + told).replace("%", "%%"),
+            )
     return result
 
 

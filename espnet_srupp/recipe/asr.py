@@ -76,9 +76,8 @@ def chosen(given: Options) -> list[int]:
     Raises:
         RecipeError: there is no such stage.
     """
-    left_out = {*given.skips, NGRAM}
-    if not given.use_lm:
-        left_out |= set(LANGUAGE_MODEL)
+    absent = {NGRAM} if given.use_lm else {*LANGUAGE_MODEL, NGRAM}
+    left_out = absent | {*given.skips}
     if not given.longform:
         left_out.add(LAST)
     for name, numbers in SKIPS.items():
@@ -90,7 +89,7 @@ def chosen(given: Options) -> list[int]:
             f"--stage {given.stage} --stop_stage {given.stop_stage} is no stage: they "
             f"go from 1 to {LAST}"
         )
-    if set(asked) <= {NGRAM} | (set() if given.use_lm else set(LANGUAGE_MODEL)):
+    if set(asked) <= absent:
         raise RecipeError(
             "stages 6 to 8, a language model, need --use_lm true, and stage 9, "
             "n-grams, is not there: give that, or go on with --stage 10"

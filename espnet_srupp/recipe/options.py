@@ -5,6 +5,7 @@ import shlex
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 # of data directories; it may be a link
 DATA = Path("data")
@@ -14,7 +15,7 @@ CORPORA = ("LIBRISPEECH", "AISHELL", "TEDLIUM3", "OWN")
 
 def option(
     group: str, default: object, meaning: str, *, choices: str = "", alone: str = ""
-):
+) -> Any:
     """A field; `alone` is the value where the command line gives the name only."""
     alone = "true" if isinstance(default, bool) else alone
     metadata = {"group": group, "help": meaning, "choices": choices.split()}
