@@ -108,8 +108,8 @@ def read(directory: Path, name: str, settings: dict) -> Transcript | None:
     try:
         given = json.loads((directory / f"{name}.json").read_text("utf-8"))
         words = [Word(**word) for word in given.pop("words")]
-        usage = Usage(**given.pop("usage"))
-        found = Transcript(words=words, usage=usage, **given)
+        used = Usage(**given.pop("usage"))
+        found = Transcript(words=words, usage=used, **given)
     except (FileNotFoundError, *DAMAGES):
         # nothing, or a file of something else: it is made again
         return None

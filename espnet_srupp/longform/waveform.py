@@ -59,10 +59,10 @@ def blocks(source: Source, rate: int) -> Iterator[np.ndarray]:
         frames = sound.frames(file, str(source))
         begin, end = limits(source.start, source.end, file.samplerate, frames)
         resampler = soxr.ResampleStream(file.samplerate, rate, 1, "float32")
+        same = file.samplerate == rate
         for block in mono(source, file, begin, end):
-            same = file.samplerate == rate
             yield block if same else resampler.resample_chunk(block)
-        if file.samplerate != rate:
+        if not same:
             yield resampler.resample_chunk(np.zeros(0, np.float32), last=True)
 
 
