@@ -53,7 +53,9 @@ from espnet_srupp.recipe.errors import RecipeError
         pytest.param(["--test_sets", " "], ["--test_sets"], id="no test set"),
         pytest.param(["--train_joined", "1"], ["--train_joined"], id="joined by one"),
         pytest.param(["--min_wav_duration", "30"], ["--max_wav_dur"], id="durations"),
-        pytest.param(["--asr_args", "--a 'b"], ["--asr_args", "quot"], id="quotation"),
+        pytest.param(
+            ["--asr_args", "--a 'B"], ['--asr_args "--a \'B" has no'], id="quotation"
+        ),
         pytest.param(["--test_sets", ""], ["--test_sets"], id="required"),
         pytest.param(["--score_opts", "-e"], ["--score_opts"], id="sclite's options"),
         pytest.param(["--AISHELL", "."], ["recipe aishell, not"], id="other corpus"),

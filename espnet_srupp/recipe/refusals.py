@@ -48,6 +48,30 @@ def check(options: Options) -> None:
             raise RecipeError(f"--{name} is required: a recipe's run.sh gives it")
     check_corpus(options)
     check_launcher(options)
+    check_numbers(options)
+    symbols = options.blank, options.oov, options.sos_eos
+    if not all(symbols) or len(set(symbols)) < len(symbols):
+        raise RecipeError(
+            "--blank, --oov and --sos_eos must be three different tokens, none empty"
+        )
+    if options.score_opts not in ("", "-s"):
+        raise RecipeError("--score_opts knows only -s (upper and lower case differ)")
+    for name in ARGUMENTS:
+        quotes(name, getattr(options, name))
+    for name in ("asr_args", "lm_args", "inference_args"):
+        check_own(name, getattr(options, name), OWN)
+    check_own("longform_args", options.longform_args, OWN_LONGFORM)
+    for name in FOLDERS:
+        if MISREAD.search(value := getattr(options, name)):
+            raise RecipeError(
+                f"--{name} {value!r}: ESPnet cannot take a name that begins with a "
+                "dash or a sign of YAML's, or has a comma, ': ' or ' #' in it: choose "
+                "another"
+            )
+    check_models(options)
+
+
+def check_numbers(options: Options) -> None:
     for name in ("nj", "nbpe", "num_nodes"):
         if getattr(options, name) < 1:
             raise RecipeError(f"--{name} must be 1 or more")
@@ -63,16 +87,9 @@ def check(options: Options) -> None:
         )
     if not 0.98 <= options.bpe_char_cover <= 1:
         raise RecipeError(
-            "--bpe_char_cover is a share of the text's letters, SentencePiece takes "
-            "0.98 to 1"
+            "--bpe_char_cover must be from 0.98 to 1, the shares of a text's letters "
+            "that SentencePiece covers"
         )
-    symbols = options.blank, options.oov, options.sos_eos
-    if not all(symbols) or len(set(symbols)) < len(symbols):
-        raise RecipeError(
-            "--blank, --oov and --sos_eos must be three different tokens, none empty"
-        )
-    if options.score_opts not in ("", "-s"):
-        raise RecipeError("--score_opts knows only -s (upper and lower case differ)")
     for name, kind in NUMERIC.items():
         numbers(options, name, kind)
     if len(set(options.speeds)) < len(options.speeds):
@@ -80,19 +97,6 @@ def check(options: Options) -> None:
             f"--speed_perturb_factors {options.speed_perturb_factors!r} has a speed "
             "twice: leave it out"
         )
-    for name in ARGUMENTS:
-        quotes(name, getattr(options, name))
-    for name in ("asr_args", "lm_args", "inference_args"):
-        check_own(name, getattr(options, name), OWN)
-    check_own("longform_args", options.longform_args, OWN_LONGFORM)
-    for name in FOLDERS:
-        if MISREAD.search(value := getattr(options, name)):
-            raise RecipeError(
-                f"--{name} {value!r}: ESPnet cannot take a name that begins with a "
-                "dash or a sign of YAML's, or has a comma, ': ' or ' #' in it: choose "
-                "another"
-            )
-    check_models(options)
 
 
 def check_own(name: str, words: str, owned: Collection[str]) -> None:
@@ -165,4 +169,6 @@ def quotes(name: str, words: str) -> None:
     try:
         shlex.split(words)
     except ValueError as error:
-        raise RecipeError(f"--{name} {words!r}: {error}".lower()) from error
+        raise RecipeError(
+            f"--{name} {words!r} has {str(error).lower()}: correct it"
+        ) from error
