@@ -62,7 +62,7 @@ def test_miscount_names_the_utterance(parts, tmp_path, wanted, said):
 
 def test_doubled_utterance_is_named(parts, tmp_path):
     parts[1].write_text("a again\n")
-    with pytest.raises(RecipeError, match="a came out .*twice"):
+    with pytest.raises(RecipeError, match="a came out .*twice: decode again"):
         decoding.merge(parts, dict.fromkeys("ac", ""), tmp_path / "text")
 
 

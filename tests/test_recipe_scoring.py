@@ -110,7 +110,7 @@ def test_unpaired_utterance_is_named(tmp_path, reference, hypothesis, culprit):
 
 def test_utterance_that_is_there_twice_is_named(tmp_path):
     (tmp_path / "hyp").write_text("a X\na Y\n")
-    with pytest.raises(RecipeError, match="hyp line 2: a is there twice"):
+    with pytest.raises(RecipeError, match="hyp line 2: a is there twice: remove"):
         scoring.read_hypotheses(tmp_path / "hyp")
 
 

@@ -119,12 +119,7 @@ def bpemodel(names: Layout) -> Path | None:
 
 
 def check_statistics(path: Path) -> None:
-    stats = config.trained_with(path).get("normalize_conf.stats_file")
-    if stats and not Path(str(stats)).is_file():
-        raise RecipeError(
-            f"{path} names {stats}, which is not there: write there where that file "
-            "is now (normalize_conf, stats_file)"
-        )
+    check_named(path, config.trained_with(path), "normalize_conf.stats_file")
 
 
 def check_pieces(path: Path) -> None:
@@ -135,20 +130,26 @@ def check_pieces(path: Path) -> None:
             many of another text leaves it.
     """
     trained = config.trained_with(path)
-    if not (bpemodel := trained.get("bpemodel")):
-        return
-    if not Path(str(bpemodel)).is_file():
-        raise RecipeError(
-            f"{path} names {bpemodel}, which is not there: write there where that file "
-            "is now (bpemodel)"
-        )
+    model = check_named(path, trained, "bpemodel")
     tokens = trained.get("token_list")
     # a list unless somebody has written a file's name there
-    if isinstance(tokens, list) and not {*pieces(Path(str(bpemodel)))} <= {*tokens}:
+    if model and isinstance(tokens, list) and not {*pieces(model)} <= {*tokens}:
         raise RecipeError(
-            f"{bpemodel} has other pieces than the model of {path} was trained with: "
+            f"{model} has other pieces than the model of {path} was trained with: "
             "make it again with --stage 5 --stop_stage 5 and that training's options"
         )
+
+
+def check_named(path: Path, trained: dict[str, object], option: str) -> Path | None:
+    """The file that an option in the configuration at `path` names, if it names one."""
+    if not (file := trained.get(option)):
+        return None
+    if not Path(str(file)).is_file():
+        raise RecipeError(
+            f"{path} names {file}, which is not there: write there where that file is "
+            f"now ({option})"
+        )
+    return Path(str(file))
 
 
 def decode(options: Options, names: Layout, name: str) -> None:
@@ -234,17 +235,19 @@ def merge(parts: list[Path], wanted: dict[str, str], target: Path) -> None:
     An empty hypothesis leaves a line with the id alone.
     """
     found: dict[str, str] = {}
+    remedy = "decode again with --stage 12 --stop_stage 12 --force true"
     for part in parts:
         for line in part.read_text("utf-8").rstrip("\n").split("\n"):
             utterance, _, value = line.partition(" ")
             if utterance in found or utterance not in wanted:
                 how = "twice" if utterance in found else "unasked"
-                raise RecipeError(f"{part}: {utterance} came out of decoding {how}")
+                raise RecipeError(
+                    f"{part}: {utterance} came out of decoding {how}: {remedy}"
+                )
             found[utterance] = value
     for utterance in wanted.keys() - found.keys():
         raise RecipeError(
-            f"{target}: {utterance} is missing from the results: decode again with "
-            "--stage 12 --stop_stage 12 --force true"
+            f"{target}: {utterance} is missing from the results: {remedy}"
         )
     with atomic_file(target) as file:
         file.writelines(f"{u} {found[u]}\n" for u in sorted(found))

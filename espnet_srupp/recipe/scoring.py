@@ -99,7 +99,9 @@ def read_hypotheses(path: Path) -> dict[str, str]:
             continue
         utterance, text = (*re.split("[ \t]+", line.strip(), maxsplit=1), "")[:2]
         if utterance in found:
-            raise RecipeError(f"{path} line {number}: {utterance} is there twice")
+            raise RecipeError(
+                f"{path} line {number}: {utterance} is there twice: remove one"
+            )
         found[utterance] = text
     return found
 
