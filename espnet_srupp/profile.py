@@ -180,7 +180,7 @@ def main() -> None:
     if not args.config.is_file():
         parser.error(f"there is no file {args.config}: check its path")
     try:
-        encoder, input_size = build_encoder(load(str(args.config)))
+        encoder, input_size = build_encoder(load(args.config))
         parts = profile(encoder, input_size, args.frames)
     except RecipeError as error:
         parser.error(str(error))

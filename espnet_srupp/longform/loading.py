@@ -70,7 +70,7 @@ def files(path: Path, checkpoint: str | None) -> Iterator[Files]:
     with tempfile.TemporaryDirectory() as folder:
         unpack(path, Path(folder))
         try:
-            meta = yaml_file.load(f"{folder}/meta.yaml")
+            meta = yaml_file.load(Path(folder, "meta.yaml"))
             config = Path(folder, meta["yaml_files"]["asr_train_config"])
             packed = Path(folder, meta["files"]["asr_model_file"])
         except (FileNotFoundError, KeyError, TypeError) as error:
@@ -98,7 +98,7 @@ def load(found: Files, device: str, dtype: torch.dtype = torch.float32) -> Recog
         RecipeError: it has parts that need the whole recording at once or no CTC, or
             files do not fit each other.
     """
-    config = yaml_file.load(str(found.config))
+    config = yaml_file.load(found.config)
     check(config, found.config)
     model = build(config, found)
     if model.ctc is None:

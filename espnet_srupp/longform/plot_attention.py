@@ -142,7 +142,7 @@ def look(word: str, source: Source, checkpoint: str | None) -> Map:
         name, path = "", word
     with loading.files(Path(path), checkpoint) as files:
         recogniser = loading.load(files, "cpu")
-        title = name or config.load(str(files.config)).get("encoder", "rnn")
+        title = name or config.load(files.config).get("encoder", "rnn")
     encoder = recogniser.espnet.encoder
     found = probe.watch(encoder)
     with torch.inference_mode():

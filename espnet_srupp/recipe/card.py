@@ -62,7 +62,7 @@ def write(options: Options, names: Layout, archive: str) -> str:
         archive: name of the packed model's file.
     """
     results = (names.exp / "RESULTS.md").read_text(encoding="utf-8")
-    trained = config.load(str(names.exp / "config.yaml"))
+    trained = config.load(names.exp / "config.yaml")
     settings = {k: trained[k] for k in ("encoder", "encoder_conf") if k in trained}
     return CARD.format(
         header=dump(header(options, names, results)),

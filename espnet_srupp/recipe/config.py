@@ -14,7 +14,7 @@ CONSTRUCTORS = (ValueError, LookupError, AttributeError, TypeError, RecursionErr
 LARGEST = 10**6
 
 
-def read(path: str, overrides: str = "") -> dict[str, object]:
+def read(path: str | Path, overrides: str = "") -> dict[str, object]:
     """Reads a YAML file and the arguments that override it.
 
     Args:
@@ -48,7 +48,7 @@ def arguments(words: str) -> list[tuple[str, str]]:
 
 def trained_with(path: Path) -> dict[str, object]:
     """The configuration of a model, without anything if it is not there."""
-    return read(str(path)) if path.is_file() else {}
+    return read(path) if path.is_file() else {}
 
 
 def number(
@@ -78,7 +78,7 @@ def nested(name: str, value: str) -> dict[str, object]:
         raise RecipeError(f"--{name} {value} is not YAML: correct it") from error
 
 
-def load(path: str) -> dict:
+def load(path: str | Path) -> dict:
     try:
         result = plain(Path(path).read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:

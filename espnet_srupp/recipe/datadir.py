@@ -51,7 +51,6 @@ def read(path: Path, faults: Faults | None = None) -> DataDir:
             the files, a transcript is empty, wav.scp holds a command, or a segment has
             no length. Names file and line.
     """
-    path = Path(path)
     if not path.is_dir():
         raise RecipeError(f"{path} is missing: write it, or make it ({AGAIN})")
     found: Faults = {}

@@ -98,7 +98,7 @@ def check_models(options: Options, names: Layout) -> None:
     if not options.use_lm:
         return
     own, other = (
-        config.read(str(exp / "config.yaml")).get("token_list")
+        config.read(exp / "config.yaml").get("token_list")
         for exp in (names.exp, names.lm_exp)
     )
     if own != other:

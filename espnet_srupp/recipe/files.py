@@ -57,7 +57,6 @@ def atomic_file(path: Path, mode: str = "w") -> Iterator[IO]:
     Raises:
         RecipeError: the disk is full.
     """
-    path = Path(path)
     partial = partial_name(path)
     with full_disk_named(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +85,6 @@ def atomic_dir(target: Path) -> Iterator[Path]:
     Raises:
         RecipeError: the disk is full.
     """
-    target = Path(target)
     if target.is_symlink() or not target.name:
         target = target.resolve()
     partial, old = partial_name(target), partial_name(target, "old")

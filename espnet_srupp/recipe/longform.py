@@ -54,7 +54,7 @@ def models(options: Options, names: Layout) -> dict[str, Path]:
     settings = names.exp / "config.yaml"
     if not settings.is_file():
         raise RecipeError(f"{settings} is not there: train the model with --stage 11")
-    name = config.load(str(settings)).get("encoder", "rnn")
+    name = config.load(settings).get("encoder", "rnn")
     if name in others:
         raise RecipeError(
             f"--longform_models has a {name} as well: name both there, "

@@ -128,7 +128,7 @@ def facts(exp: Path) -> list[str]:
             f"{timespan(sum(seconds))} together, {machine or 'machine unknown'}"
         )
     own = exp / "config.yaml"
-    if own.exists() and (starts := config.load(str(own)).get("init_param")):
+    if own.exists() and (starts := config.load(own).get("init_param")):
         lines.append(
             f"- parameters to begin with: {', '.join(map(local_name, starts))}"
         )
