@@ -170,16 +170,8 @@ def decode(options: Options, names: Layout, name: str) -> None:
     shutil.rmtree(logdir, ignore_errors=True)
     logdir.mkdir(parents=True)
     wav, samples = (read_table(source / n) for n in ("wav.scp", "utt2num_samples"))
-    gpus = gpus_here() if options.gpu_inference else 0
-    nj = options.inference_nj or gpus or cores()
-    shares = balanced({u: int(samples[u]) for u in wav}, nj)
-    jobs = []
-    for n, share in enumerate(shares, 1):
-        scp, output = logdir / f"keys.{n}.scp", logdir / f"output.{n}"
-        scp.write_text("".join(f"{u} {wav[u]}\n" for u in share), encoding="utf-8")
-        words = commands.inference(options, names, scp, output)
-        gpu = (n - 1) % gpus if gpus else None
-        jobs.append(Job(words, logdir / f"asr_inference.{n}.log", output, gpu))
+    lengths = {u: int(samples[u]) for u in wav}
+    jobs = shared(options, names, wav, lengths, logdir)
     say("  ESPnet is starting")
     tails = [Tail(job.log) for job in jobs]
     with Progress(f"decoding {name}", len(wav), "utterances") as progress:
@@ -192,17 +184,34 @@ def decode(options: Options, names: Layout, name: str) -> None:
             ),
             scheduler=options.scheduler,
         )
-    parts = [logdir / f"output.{n}" / "1best_recog" for n in range(1, len(jobs) + 1)]
+    parts = [job.output / "1best_recog" for job in jobs]
     for result in RESULTS:
         merge([part / result for part in parts], wav, target / result)
-    factor = (
-        busy_seconds([job.log for job in jobs])
-        * options.rate
-        / sum(map(int, samples.values()))
-    )
+    busy = busy_seconds([job.log for job in jobs])
+    factor = busy * options.rate / sum(lengths.values())
     with atomic_file(target / "rtf") as file:
         file.write(f"{factor:.3f}\n")
     say(f"  real-time factor {factor:.3f} on each of {len(jobs)} processes")
+
+
+def shared(
+    options: Options,
+    names: Layout,
+    wav: dict[str, str],
+    lengths: dict[str, int],
+    logdir: Path,
+) -> list[Job]:
+    """ESPnet's programs, each with a share of the utterances."""
+    gpus = gpus_here() if options.gpu_inference else 0
+    nj = options.inference_nj or gpus or cores()
+    jobs = []
+    for n, share in enumerate(balanced(lengths, nj), 1):
+        scp, output = logdir / f"keys.{n}.scp", logdir / f"output.{n}"
+        scp.write_text("".join(f"{u} {wav[u]}\n" for u in share), encoding="utf-8")
+        words = commands.inference(options, names, scp, output)
+        gpu = (n - 1) % gpus if gpus else None
+        jobs.append(Job(words, logdir / f"asr_inference.{n}.log", output, gpu))
+    return jobs
 
 
 def balanced(lengths: dict[str, int], nj: int) -> list[list[str]]:
