@@ -74,37 +74,11 @@ def profile(encoder: nn.Module, input_size: int, frames: int) -> list[Part]:
     Returns:
         The encoder itself, named "", and its modules down to three levels.
     """
-    counter = FlopCounterMode(
-        display=False,
-        # known to torch on other devices only
-        custom_mapping={
-            torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: sdpa_flops
-        },
-    )
     device = next(encoder.parameters()).device
-    # conditioning on a CTC needs a vocabulary, which a config does not have
-    was = encoder.training, getattr(encoder, "interctc_use_conditioning", False)
-    encoder.interctc_use_conditioning = False
     xs = torch.zeros(1, frames, input_size, device=device)
     if takes_tokens(encoder):
         xs = torch.zeros(1, frames, dtype=torch.int64, device=device)
-    try:
-        # with gradients, as without them the layers merge their parts on a CPU; but
-        # nothing is kept for a backward pass, which would be gigabytes
-        nothing = torch.autograd.graph.saved_tensors_hooks(
-            lambda _: None, lambda _: None
-        )
-        with counter, nothing:
-            encoder.eval()(xs, torch.tensor([frames], device=device))
-    finally:
-        encoder.train(was[0])
-        encoder.interctc_use_conditioning = was[1]
-    root = type(encoder).__name__
-    flops = {
-        name.removeprefix(root): sum(counts.values())
-        for name, counts in counter.get_flop_counts().items()
-        if name != "Global"
-    }
+    flops = count_flops(encoder, xs)
     modules = {f".{name}" if name else "": m for name, m in encoder.named_modules()}
     names = {without_numbers(name): None for name in modules}
     return [
@@ -116,6 +90,37 @@ def profile(encoder: nn.Module, input_size: int, frames: int) -> list[Part]:
         for name in names
         if name.count(".") <= 3
     ]
+
+
+def count_flops(encoder: nn.Module, xs: torch.Tensor) -> dict[str, int]:
+    """Operations of each module on one utterance: (1, T, features) or (1, T) ids."""
+    counter = FlopCounterMode(
+        display=False,
+        # known to torch on other devices only
+        custom_mapping={
+            torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: sdpa_flops
+        },
+    )
+    # conditioning on a CTC needs a vocabulary, which a config does not have
+    was = encoder.training, getattr(encoder, "interctc_use_conditioning", False)
+    encoder.interctc_use_conditioning = False
+    try:
+        # with gradients, as without them the layers merge their parts on a CPU; but
+        # nothing is kept for a backward pass, which would be gigabytes
+        nothing = torch.autograd.graph.saved_tensors_hooks(
+            lambda _: None, lambda _: None
+        )
+        with counter, nothing:
+            encoder.eval()(xs, torch.tensor([xs.shape[1]], device=xs.device))
+    finally:
+        encoder.train(was[0])
+        encoder.interctc_use_conditioning = was[1]
+    root = type(encoder).__name__
+    return {
+        name.removeprefix(root): sum(counts.values())
+        for name, counts in counter.get_flop_counts().items()
+        if name != "Global"
+    }
 
 
 def takes_tokens(encoder: nn.Module) -> bool:
