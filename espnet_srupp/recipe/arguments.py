@@ -130,6 +130,11 @@ def parse(words: Sequence[str], caller: Path) -> Options:
             several = name == "asr_config"
             for path in options.asr_configs if several else [getattr(options, name)]:
                 check_one(name, path, caller)
+    return located(options, caller)
+
+
+def located(options: Options, caller: Path) -> Options:
+    """The options with paths to what is there, each spelt in one way."""
     names = (*INPUT_FILES, *CORPORA)
     given = {n: getattr(options, n) for n in names if getattr(options, n)}
     found = {n: find(n, path, caller) for n, path in given.items()}

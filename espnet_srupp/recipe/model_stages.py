@@ -106,26 +106,8 @@ def score_sets(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 13: error rates, pictures and RESULTS.md."""
     # of the model, whatever the command line says now
     names = replace(names, bpemodel=decoding.bpemodel(names))
-
-    def check(source: Path) -> None:
-        audio.check_filter(source, False)
-        decoding.check_pieces(names.exp / "config.yaml")
-
-    for name, source in names.tests.items():
-        target = names.decoding / name
-        yield Step(
-            13,
-            f"scoring of {name}",
-            partial(scoring.score_set, given, names, name),
-            [target / f"score_{kind}" for kind in scoring.kinds(names)],
-            [
-                *(source / "text", source / "utt2spk", target / "text"),
-                *([names.bpemodel] if names.bpemodel else []),
-            ],
-            given.some("score_opts"),
-            check=partial(check, source),
-            reads=[source, target / decoding.RESULTS[0]],
-        )
+    for name in names.tests:
+        yield score_set(given, names, name)
     model = decoding.model_file(given, names)
     shown = list(names.tests.values())[-1]
     sizes = names.exp / "probe" / "model.json"
@@ -139,18 +121,37 @@ def score_sets(given: Options, names: Layout) -> Iterator[Step]:
     tables = [path for kind in results.KINDS for path in results.found(names.exp, kind)]
     yield Step(
         13,
-        f"{names.exp / 'RESULTS.md'}",
+        str(names.exp / "RESULTS.md"),
         partial(results.write, names.exp),
         [names.exp / "RESULTS.md"],
-        [
-            *(*tables, *results.speeds(names.exp), *epochs.files(names.exp)),
-            sizes,
-        ],
+        [*tables, *results.speeds(names.exp), *epochs.files(names.exp), sizes],
     )
     say(
         f"results in {names.exp / 'RESULTS.md'}, pictures in {names.exp / 'images'}: "
-        f"training_curves.png, attention.png\n\n"
+        "training_curves.png, attention.png\n\n"
         + results.block(names.exp, scoring.unit(given, names))
+    )
+
+
+def score_set(given: Options, names: Layout, name: str) -> Step:
+    source, target = names.tests[name], names.decoding / name
+
+    def check() -> None:
+        audio.check_filter(source, False)
+        decoding.check_pieces(names.exp / "config.yaml")
+
+    return Step(
+        13,
+        f"scoring of {name}",
+        partial(scoring.score_set, given, names, name),
+        [target / f"score_{kind}" for kind in scoring.kinds(names)],
+        [
+            *(source / "text", source / "utt2spk", target / "text"),
+            *([names.bpemodel] if names.bpemodel else []),
+        ],
+        given.some("score_opts"),
+        check=check,
+        reads=[source, target / decoding.RESULTS[0]],
     )
 
 
