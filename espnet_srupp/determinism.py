@@ -30,7 +30,9 @@ def repeat_bits() -> None:
     nn.CTCLoss.forward = on_cpu
 
 
-def on_cpu(self: nn.CTCLoss, log_probs: Tensor, *others: object, **named: object):
+def on_cpu(
+    self: nn.CTCLoss, log_probs: Tensor, *others: object, **named: object
+) -> Tensor:
     """`nn.CTCLoss.forward` on the CPU, its loss on the device of `log_probs`."""
     if log_probs.is_cpu:
         return ctc_loss(self, log_probs, *others, **named)

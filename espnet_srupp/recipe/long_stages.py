@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 from espnet_srupp.recipe import decoding, longform, scoring, training
@@ -19,8 +20,8 @@ def evaluate_long(given: Options, names: Layout) -> Iterator[Step]:
         for model, exp in exps.items()
     }
     # before any is transcribed, which takes long
-    for source in names.tests.values():
-        yield from join_set(given, source)
+    for source, number in product(names.tests.values(), given.joined):
+        yield longform.joining(15, given, source, number)
     for name, source in names.tests.items():
         target = names.exp / "longform" / name
         references = [longform.joined(source, number) for number in given.joined]
@@ -56,11 +57,6 @@ def evaluate_long(given: Options, names: Layout) -> Iterator[Step]:
             f"results in {target}: scores.md, {unit}_by_length.png, "
             f"{unit}_errors.png\n\n{longform.table(target / 'scores.md', unit)}"
         )
-
-
-def join_set(given: Options, source: Path) -> Iterator[Step]:
-    for number in given.joined:
-        yield longform.joining(15, given, source, number)
 
 
 def transcription(

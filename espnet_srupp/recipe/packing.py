@@ -84,8 +84,8 @@ def pack_model(
             target = Path(folder, name)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
-        for config in configs.values():
-            rename_in(Path(folder, inside[config]), inside)
+        for source in configs.values():
+            rename_in(Path(folder, inside[source]), inside)
         # the suffix tells ESPnet the kind of archive
         packed = Path(folder, "packed.zip").absolute()
         with open(path.with_suffix(".log"), "w") as log, redirect_stdout(log):
@@ -127,19 +127,19 @@ def names_inside(paths: Sequence[Path]) -> dict[Path, str]:
     }
 
 
-def rename_in(config: Path, names: Mapping[Path, str]) -> None:
+def rename_in(path: Path, names: Mapping[Path, str]) -> None:
     """Writes the names in the archive into a configuration, where ESPnet looks."""
-    settings = yaml.safe_load(config.read_text(encoding="utf-8"))
-    for path, name in names.items():
+    settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for source, name in names.items():
         # the training may have had an absolute --expdir or --dumpdir
-        for spelt in (path, os.path.abspath(path), os.path.relpath(path)):
+        for spelt in (source, os.path.abspath(source), os.path.relpath(source)):
             settings = find_path_and_change_it_recursive(settings, str(spelt), name)
     settings = {
         # a token may begin with a slash
         key: value if key == "token_list" else without_folders(value)
         for key, value in settings.items()
     }
-    config.write_text(
+    path.write_text(
         yaml.safe_dump(settings, sort_keys=False, allow_unicode=True), encoding="utf-8"
     )
 

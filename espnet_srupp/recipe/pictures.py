@@ -183,7 +183,9 @@ def attention(probe: Path, target: Path, utterance: str, transcript: str) -> Pat
     return save(figure, target)
 
 
-def image(axes, values, seconds: float, title: str, label: str, colours: str) -> None:
+def image(
+    axes: Axes, values: np.ndarray, seconds: float, title: str, label: str, colours: str
+) -> None:
     """Shows (rows, frames) over the seconds of the utterance."""
     rows = len(values)
     # a few large weights would leave all others dark

@@ -54,8 +54,8 @@ def fit(options: Options, names: Layout, kind: str, source: Path) -> Path:
     split = split_function(options, names.token_list.parent)
     text, samples = (read_table(source / n) for n in ("text", "utt2num_samples"))
     lengths = {u: int(samples[u]) for u in text}
-    changed = config.read(options.asr_config, options.asr_args)
-    faults: Faults = too_short(text, lengths, split, changed)
+    settings = config.read(options.asr_config, options.asr_args)
+    faults: Faults = too_short(text, lengths, split, settings)
     settle(faults, len(text) - len(faults), source, options.strict)
     with atomic_file(names.stats / kind / "dropped") as file:
         file.writelines(f"{key} {fault}\n" for key, fault in faults.items())
