@@ -26,11 +26,13 @@ from encoder_parts import shares
 from encoder_picture import draw
 
 from espnet_srupp.profile import build_encoder, count_parameters, profile
+from espnet_srupp.recipe.table import read_table
 
 LINE = (
     "{case:>14} {name:<32} {ms:9.1f} ms  {ratio:5.2f} x base  {gflops:7.1f} GFLOP/s "
     "({peak:4.1%} of peak)  {mib:7.0f} MiB"
 )
+PARTS = 5  # of a corpus, by length
 
 
 def main() -> None:
@@ -124,13 +126,12 @@ def cases(args: argparse.Namespace) -> dict[str, torch.Tensor]:
     return {k: torch.tensor([round(100 * s) for s in v]) for k, v in found.items()}
 
 
-def batches(path: Path, size: int, count: int = 5) -> dict[str, list[float]]:
+def batches(path: Path, size: int) -> dict[str, list[float]]:
     """Batches of like lengths, from the middle of each part of a corpus."""
-    lines = path.read_text("utf-8").splitlines()
-    seconds = sorted(int(line.split()[1]) / 16000 for line in lines)
+    seconds = sorted(int(samples) / 16000 for samples in read_table(path).values())
     found = {}
-    for part in range(count):
-        middle = (2 * part + 1) * len(seconds) // (2 * count)
+    for part in range(PARTS):
+        middle = (2 * part + 1) * len(seconds) // (2 * PARTS)
         number = max(1, round(size * statistics.mean(seconds) / seconds[middle]))
         start = max(0, middle - number // 2)
         batch = seconds[start : start + number][::-1]

@@ -25,6 +25,8 @@ import machine
 import soundfile
 from longform_picture import draw
 
+from espnet_srupp.recipe.table import read_table
+
 MODULE = "espnet_srupp.longform"
 LINE = "{model:<12} {minutes:6g} min: {said}"
 
@@ -83,8 +85,7 @@ def parse() -> argparse.Namespace:
 
 def join(data: Path, target: Path, seconds: float) -> None:
     """Writes so many seconds of a data directory's audio."""
-    lines = (data / "wav.scp").read_text("utf-8").splitlines()
-    paths = [line.partition(" ")[2] for line in lines]
+    paths = [*read_table(data / "wav.scp").values()]
     rate = soundfile.info(paths[0]).samplerate
     left = round(seconds * rate)
     with soundfile.SoundFile(target, "w", rate, 1, "PCM_16") as file:

@@ -23,6 +23,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from espnet_srupp.inference import Speech2Text
+from espnet_srupp.recipe.table import read_table
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -66,11 +67,9 @@ def parse() -> argparse.Namespace:
 
 def read(data: Path, model: Speech2Text) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Samples and token numbers of all utterances."""
-    texts = dict(line.strip().split(maxsplit=1) for line in open(data / "text"))
-    pairs = []
-    for line in open(data / "wav.scp"):
-        name, path = line.split(maxsplit=1)
-        samples = soundfile.read(path.strip(), dtype="float32")[0]
+    texts, pairs = read_table(data / "text"), []
+    for name, path in read_table(data / "wav.scp").items():
+        samples = soundfile.read(path, dtype="float32")[0]
         tokens = model.converter.tokens2ids(model.tokenizer.text2tokens(texts[name]))
         pairs.append((torch.from_numpy(samples), torch.tensor(tokens)))
     return pairs

@@ -20,6 +20,12 @@ from recurrence_cases import difference, for_sru, from_sru, make
 
 from espnet_srupp.recurrence import recurrence
 
+LINE = (
+    "{name}: {ms:.1f} ms, {ns:.2f} ns per element, {gbs:.1f} GB/s; "
+    "sru {sru_ms:.1f} ms, {sru_ns:.2f} ns, {sru_gbs:.2f} GB/s; "
+    "{ratio:.1f} times sru's speed; largest relative difference {difference:.1e}"
+)
+
 
 def main() -> None:
     args = parse()
@@ -44,13 +50,6 @@ def main() -> None:
         report["rows"].append(row)
         print(LINE.format(**row), flush=True)
         machine.write(report, args.json)
-
-
-LINE = (
-    "{name}: {ms:.1f} ms, {ns:.2f} ns per element, {gbs:.1f} GB/s; "
-    "sru {sru_ms:.1f} ms, {sru_ns:.2f} ns, {sru_gbs:.2f} GB/s; "
-    "{ratio:.1f} times sru's speed; largest relative difference {difference:.1e}"
-)
 
 
 def parse() -> argparse.Namespace:

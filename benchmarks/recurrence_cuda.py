@@ -132,9 +132,10 @@ def sweep(args: argparse.Namespace) -> Iterator[dict]:
 
 def draw(report: dict, target: Path) -> None:
     """Time and bandwidth over T, a line for each B, bfloat16."""
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
 
-    figure, axes = pyplot.subplots(2, 2, figsize=(10, 7), sharex=True, sharey="row")
+    figure = Figure(figsize=(10, 7), layout="constrained")
+    axes = figure.subplots(2, 2, sharex=True, sharey="row")
     for column, name in enumerate(("forward, training", "backward")):
         for B in BATCHES:
             rows = [
@@ -154,5 +155,4 @@ def draw(report: dict, target: Path) -> None:
     axes[1, 0].set_ylim(0, 1)
     axes[0, 0].legend()
     figure.suptitle(f"{report['card']}, {report['date']}, {report['commit']}")
-    figure.tight_layout()
     figure.savefig(target, dpi=150)

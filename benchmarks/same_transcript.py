@@ -19,6 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from espnet_srupp.compat import GENERATION
 from espnet_srupp.inference import Speech2Text
+from espnet_srupp.recipe.table import read_table
 
 LINE = "{model:<12} {search:<6} in batches of {batch:>3}: {same} of {all} the same"
 
@@ -26,8 +27,7 @@ LINE = "{model:<12} {search:<6} in batches of {batch:>3}: {same} of {all} the sa
 def main() -> None:
     args = parse()
     torch.set_num_threads(args.threads)
-    lines = (args.data / "wav.scp").read_text("utf-8").splitlines()
-    paths = [line.split(maxsplit=1)[1] for line in lines]
+    paths = read_table(args.data / "wav.scp").values()
     waves = [torch.from_numpy(soundfile.read(p, dtype="float32")[0]) for p in paths]
     report = machine.describe("torch", "espnet") | {"rows": []}
     for model, exp in args.models.items():

@@ -13,6 +13,7 @@ import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
+import machine
 import numpy as np
 import yaml
 from matplotlib.axes import Axes
@@ -40,8 +41,7 @@ class Run:
 def main() -> None:
     args = parse()
     folders: dict[str, list[Path]] = {}
-    for word in args.runs:
-        name, _, path = word.partition("=")
+    for name, path in args.runs:
         folders.setdefault(name, []).append(Path(path))
     study = {name: [read(exp) for exp in exps] for name, exps in folders.items()}
     args.out.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("runs", metavar="VARIANT=EXP", nargs="+")
+    parser.add_argument("runs", metavar="VARIANT=EXP", nargs="+", type=machine.named)
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
     return parser.parse_args()
 

@@ -140,6 +140,7 @@ def test_nan_is_a_difference():
         ),
         ("encoder", "a/b/x.yaml c/b/x.yaml", "two configurations have one folder's"),
         ("longform", "data exp", "argument MODEL=EXP: exp is not NAME=PATH"),
+        ("study", "exp --out x", "argument VARIANT=EXP: exp is not NAME=PATH"),
     ],
 )
 def test_a_wrong_argument_is_one_sentence(
