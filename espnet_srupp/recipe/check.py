@@ -28,10 +28,10 @@ class Findings:
     Attributes:
         source: its data directory.
         test: whether it is for tests, which compare only as a whole.
+        stops: whether one of the bad is enough to stop the recipe.
         kept: how many utterances can be used.
         bad: those that cannot.
         odd: those that can, but are not as they should be.
-        stops: whether one of the bad is enough to stop the recipe.
     """
 
     source: Path

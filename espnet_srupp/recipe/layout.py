@@ -23,6 +23,7 @@ class Layout:
         source_set: the training set as stage 1 makes it.
         speed_set: the same after speed perturbation, with `_sp`.
         train_set: that and joined utterances, with `_join<N>`.
+        raw: the folder of formatted sets.
         train, valid: their formatted and filtered data directories.
         tests: what is decoded, by name; `org/<set>` is a set of the training, but
             without the filter.

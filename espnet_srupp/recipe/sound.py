@@ -96,7 +96,7 @@ def check_samples(samples: np.ndarray, name: str) -> None:
 def check_mono(channels: int, name: str) -> None:
     if channels != 1:
         raise DataError(
-            f"{name} has {channels} channels: keep or mix down to one of them",
+            f"{name} has {channels} channels: keep one of them, or mix them to one",
             "several channels",
         )
 
