@@ -131,7 +131,9 @@ def takes_tokens(encoder: nn.Module) -> bool:
     )
 
 
-def sdpa_flops(query, key, value, *_, **__) -> int:
+def sdpa_flops(
+    query: torch.Size, key: torch.Size, value: torch.Size, *_: object, **__: object
+) -> int:
     """Operations of attention with queries, keys and values of these shapes."""
     return sdpa_flop_count(query, key, value)
 

@@ -14,6 +14,7 @@ IDS = {
     "AN4": r"(\w+)-(?:an|cen)\d+-\w+",  # speaker
 }
 SPEED = re.compile(r"(sp\d+(?:\.\d+)?-)?(.+)")  # as speed perturbation names them
+SHOWN = 3  # ids in a sentence
 
 
 @dataclass(frozen=True)
@@ -143,8 +144,8 @@ def order(utterance: str, data: DataDir) -> tuple:
     return (time, natural, utterance)
 
 
-def shortened(names: list[str], limit: int = 3) -> str:
+def shortened(names: list[str]) -> str:
     """ "a, b, c and 7 more are", "a is"."""
-    shown = ", ".join(names[:limit])
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    shown = ", ".join(names[:SHOWN])
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"{shown}{more} {'is' if len(names) == 1 else 'are'}"

@@ -12,6 +12,8 @@ from espnet_srupp.recipe.progress import Progress
 from espnet_srupp.recipe.segment import limits
 from espnet_srupp.recipe.table import read_table
 
+MOST = 10  # problems that are told
+
 
 @dataclass(frozen=True)
 class Span:
@@ -108,10 +110,10 @@ def header(path: str, recording: str) -> Span:
         raise
 
 
-def limited(problems: list[str], limit: int = 10) -> list[str]:
+def limited(problems: list[str]) -> list[str]:
     """The first problems, and how many more there are."""
-    more = len(problems) - limit
-    return problems[:limit] + ([f"and {more} more like these"] if more > 0 else [])
+    more = len(problems) - MOST
+    return problems[:MOST] + ([f"and {more} more like these"] if more > 0 else [])
 
 
 def seconds(data: DataDir, path: Path, rate: int | None = None) -> dict[str, float]:

@@ -97,7 +97,7 @@ def current(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def executor(nj: int, title: str, scheduler: str = "") -> Iterator[Executor]:
+def executor(nj: int, title: str, scheduler: str) -> Iterator[Executor]:
     """Processes to work in, ended together with the block.
 
     Args:

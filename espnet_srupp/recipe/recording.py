@@ -82,7 +82,7 @@ def recordings(
     ]
 
 
-def hear(jobs: Sequence[Recording], nj: int, title: str, scheduler: str = "") -> Heard:
+def hear(jobs: Sequence[Recording], nj: int, title: str, scheduler: str) -> Heard:
     """Does the jobs in `nj` processes and puts together what each has shown."""
     found = Heard()
     for each in parallel_map(convert, jobs, nj, title, scheduler=scheduler):
