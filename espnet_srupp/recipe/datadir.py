@@ -10,7 +10,7 @@ from espnet_srupp.recipe.faults import Faults, note, settle
 from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.letters import check_letters, check_wav, single_blanks
 from espnet_srupp.recipe.stamp import stamp
-from espnet_srupp.recipe.table import AGAIN, read_table, write_table
+from espnet_srupp.recipe.table import STAGE_1, read_table, write_table
 
 
 @dataclass
@@ -52,7 +52,7 @@ def read(path: Path, faults: Faults | None = None) -> DataDir:
             no length. Names file and line.
     """
     if not path.is_dir():
-        raise RecipeError(f"{path} is missing: write it, or make it ({AGAIN})")
+        raise RecipeError(f"{path} is missing: write it, or make it ({STAGE_1})")
     found: Faults = {}
     data = read_files(path, found)
     check(data, path, found)

@@ -6,7 +6,7 @@ from pathlib import Path
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults, note
 
-AGAIN = "--stage 1 makes those of the recipe's own corpus"
+STAGE_1 = "--stage 1 makes those of the recipe's own corpus"
 
 
 def read_table(path: Path, faults: Faults | None = None) -> dict[str, str]:
@@ -15,7 +15,7 @@ def read_table(path: Path, faults: Faults | None = None) -> dict[str, str]:
     last, before = "", len(faults or ())
     lines = read_lines(path)
     if not lines:
-        raise RecipeError(f"{path} is empty: fill it in, or make it again ({AGAIN})")
+        raise RecipeError(f"{path} is empty: fill it in, or make it again ({STAGE_1})")
     for number, line in enumerate(lines, 1):
         where = f"{path} line {number}"
         text = line.decode("utf-8", "backslashreplace").strip()
@@ -47,7 +47,7 @@ def read_lines(path: Path) -> list[bytes]:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
         raise RecipeError(
-            f"{path} is missing: write it, or make it ({AGAIN})"
+            f"{path} is missing: write it, or make it ({STAGE_1})"
         ) from None
     return lines[:-1] if lines[-1] == b"" else lines
 
