@@ -9,7 +9,7 @@ from espnet_srupp.recipe import sound
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.progress import Progress
-from espnet_srupp.recipe.segment import limits
+from espnet_srupp.recipe.segment import beyond, limits
 from espnet_srupp.recipe.table import read_table
 
 MOST = 10  # problems that are told
@@ -65,10 +65,7 @@ def spans(data: DataDir, problems: list[str] | None = None) -> dict[str, Span]:
         path, rate, last = file.path, file.rate, file.end
         begin, stop = limits(start, end, rate, last)
         if stop > last:
-            told.append(
-                f"{path} ends at {last / rate:.3f} s, before the end of the segment "
-                f"{utterance} at {end} s: correct the segments file"
-            )
+            told.append(str(beyond(path, last, rate, utterance, end)))
             continue
         if begin == stop:
             told.append(

@@ -10,7 +10,7 @@ import soxr
 from espnet_srupp.longform.sources import Source
 from espnet_srupp.recipe import sound
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.segment import limits
+from espnet_srupp.recipe.segment import beyond, limits
 from espnet_srupp.recipe.sound import AGAIN
 
 BLOCK = 2**18  # samples of each channel that are read at once
@@ -24,17 +24,13 @@ def seconds(source: Source) -> float:
             long it is or is shorter than it says, or ends before the segment does.
     """
     with opened(source) as file:
-        frames = sound.frames(file, str(source))
-        begin, end = limits(source.start, source.end, file.samplerate, frames)
+        frames, rate = sound.frames(file, str(source)), file.samplerate
+        begin, end = limits(source.start, source.end, rate, frames)
         if begin == end <= frames:
             raise RecipeError(f"{source} holds no samples: {AGAIN}")
         if not begin < end <= frames:
-            raise RecipeError(
-                f"{source.path} ends at {frames / file.samplerate:.3f} s, before "
-                f"the end of the segment {source.name} at {source.end} s: correct the "
-                "segments file"
-            )
-        return (end - begin) / file.samplerate
+            raise beyond(source.path, frames, rate, source.name, source.end)
+        return (end - begin) / rate
 
 
 def measured(found: Iterable[Source], problems: list[str]) -> dict[Source, float]:

@@ -13,7 +13,7 @@ from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import DataError
 from espnet_srupp.recipe.faults import Faults
 from espnet_srupp.recipe.parallel import parallel_map
-from espnet_srupp.recipe.segment import limits
+from espnet_srupp.recipe.segment import beyond, limits
 
 # share of samples at full scale from which audio counts as clipped
 CLIPPED = 0.001
@@ -153,11 +153,7 @@ def cut(
         return audio
     start, end = limits(*times, rate, len(audio))
     if end > len(audio):
-        raise DataError(
-            f"{job.source} ends at {len(audio) / rate:.3f} s, before the end of "
-            f"the segment {utterance} at {times[1]} s: correct the segments file",
-            "segment",
-        )
+        raise beyond(job.source, len(audio), rate, utterance, times[1])
     if start == end:
         raise DataError(
             f"{job.source} has no sample between {times[0]} and {times[1]} s, the "

@@ -1,5 +1,7 @@
 """Where segments lie in their recordings."""
 
+from espnet_srupp.recipe.errors import DataError
+
 # seconds by which an end may pass the recording's: Kaldi's extract-segments, too, takes
 # times that were rounded
 OVERSHOOT = 0.5
@@ -21,3 +23,17 @@ def limits(start: float, end: float | None, rate: int, samples: int) -> tuple[in
     begin = round(min(start * rate, most))
     stop = samples if end is None else round(min(end * rate, most))
     return begin, samples if begin < samples < stop < most else stop
+
+
+def beyond(path: str, samples: int, rate: int, name: str, end: float) -> DataError:
+    """What is wrong with the segment `name` that ends after its recording.
+
+    Args:
+        path, samples, rate: of the recording, in Hz.
+        end: of the segment, in seconds.
+    """
+    return DataError(
+        f"{path} ends at {samples / rate:.3f} s, before the end of the segment {name} "
+        f"at {end} s: correct the segments file",
+        "segment",
+    )
