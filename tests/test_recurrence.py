@@ -24,6 +24,8 @@ SHAPES = [  # T, B, D, lengths
     pytest.param(7, 2, 3328, [7, 5], id="T7-B2-D3328-ragged"),
     # both ways, each has a channel more than a block
     pytest.param(1, 1, 2050, None, id="T1-B1-D2050"),
+    # both ways, each is a block with all the channels that it can have
+    pytest.param(2, 1, 2048, None, id="T2-B1-D2048"),
     pytest.param(5, 3, 8, [0, 0, 0], id="T5-B3-D8-all-padding"),
     pytest.param(0, 2, 4, None, id="T0-B2-D4"),
 ]
