@@ -32,6 +32,28 @@ import resource
 limit = int(open("limit").read())
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 """
+BUSY = """
+import threading
+import time
+
+from espnet_srupp.recurrence.compiled import jit
+
+@jit
+def divide(n):
+    a = 1.0
+    for i in range(n):
+        a = i / (a + 3)
+    return a
+
+divide(1)
+thread = threading.Thread(target=divide, args=(10**8,))
+thread.start()
+rounds = 0
+while thread.is_alive():
+    time.sleep(0.001)
+    rounds += 1
+print(rounds)
+"""
 RECURRENCE = """
 import torch
 from espnet_srupp.recurrence import recurrence
@@ -69,6 +91,17 @@ def test_what_is_compiled_is_kept(start, tmp_path):
     assert start(text).communicate() == ("42\n0\n", "")
     assert list(tmp_path.glob("cache/*/*.nbc"))
     assert start(text).communicate() == ("42\n1\n", "")
+
+
+def test_what_is_compiled_for_each_type_is_kept_by_itself(start):
+    text = DOUBLE + "print(double(1.5), sum(double.stats.cache_hits.values()))"
+    assert start(text).communicate() == ("42\n3.0 0\n", "")
+    assert start(text).communicate() == ("42\n3.0 2\n", "")
+
+
+def test_other_threads_go_on_while_compiled_code_runs(start):
+    output, errors = start(BUSY).communicate()
+    assert int(output) > 10 and not errors
 
 
 def test_a_change_in_a_file_beside_it_compiles_anew(start, tmp_path):
