@@ -78,6 +78,14 @@ def test_lengths_out_of_range_are_refused(lengths):
         tiles.project(q, weight, x, v, b, torch.tensor(lengths), True)
 
 
+def test_a_default_device_is_not_that_of_the_tensors():
+    given = problem(100, 2, 64, None, torch.float32)
+    expected = tiles.project(*given, True)
+    with torch.device("meta"):
+        found = tiles.project(*given, True)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("lengths", [[300, 77], [300, 0], [0, 0]], ids=str)
 def test_any_number_of_threads_gives_the_same(lengths):
     given = problem(300, 2, 256, lengths, torch.float32)
