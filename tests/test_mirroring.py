@@ -56,6 +56,11 @@ def test_a_batch_may_be_padded_beyond_its_longest():
     torch.testing.assert_close(found[:, : olens.max()], expected)
 
 
+def test_one_alone_that_is_too_short_to_be_mirrored_is_refused():
+    with pytest.raises(RuntimeError, match="Padding size"):
+        Stft(128, hop_length=40)(torch.randn(1, 50), torch.tensor([50]))
+
+
 def test_mirrored_samples_follow_each_wave():
     waves = torch.tensor([[1.0, 2, 3, 4, 5], [1, 2, 3, 0, 0], [1, 2, 0, 0, 0]])
     found = extend(waves, torch.tensor([5, 3, 2]), 3)
