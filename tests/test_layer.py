@@ -242,3 +242,11 @@ def test_odd_width_is_refused_only_both_ways():
     with pytest.raises(ValueError, match="choose an even one"):
         SRUppLayer(7, 4)
     SRUppLayer(7, 4, bidirectional=False)
+
+
+def test_parameters_may_be_freed_after_use_as_fsdp_does():
+    layer = srupp_layer()
+    layer(frames()).sum().backward()
+    with torch.no_grad():
+        layer.eval()(frames())
+    assert all(each.untyped_storage().resizable() for each in layer.parameters())

@@ -79,6 +79,8 @@ def _arrays(u, x, v, b, c0, lengths, mask_c) -> list[np.ndarray]:
     mask_c = v.new_ones(B, D) if mask_c is None else mask_c
     lengths = checked(lengths, T, B)
     frames = [to_numpy(tensor, _frames(x, v)) for tensor in (u, x)]
+    # torch never resizes what numpy has seen, and FSDP does parameters
+    v, b = v.clone(), b.clone()
     floats = [to_numpy(tensor, v.dtype) for tensor in (v, b, c0, mask_c)]
     return [*frames, *floats, to_numpy(lengths, torch.int64)]
 

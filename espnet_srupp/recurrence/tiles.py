@@ -142,5 +142,7 @@ def _fixed(x: Tensor, v: Tensor, b: Tensor, lengths: Tensor) -> list[np.ndarray]
     (h,) = empty(x.dtype, (T, B, D))
     mask, state, c = empty(dtype, (B, D), (B, D), (0, B, D))
     mask[:], state[:] = 1, 0
-    numbers = [to_numpy(x, x.dtype), to_numpy(v, dtype), to_numpy(b, dtype)]
+    # copies, as in cpu._arrays
+    numbers = [to_numpy(tensor, dtype) for tensor in (v.clone(), b.clone())]
+    numbers = [to_numpy(x, x.dtype), *numbers]
     return [*numbers, mask, to_numpy(lengths, torch.int64), h, state, c]
