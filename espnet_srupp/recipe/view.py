@@ -83,12 +83,12 @@ def pace(trained: Mapping[str, object], batches: int) -> str:
         batches: of an epoch.
     """
     epochs = config.number(trained, "max_epoch", 0, int)
-    steps = epochs * (batches // config.number(trained, "accum_grad", 1, int))
-    rising = config.number(trained, "scheduler_conf.warmup_steps", 0, int)
+    steps = epochs * (batches // max(1, config.number(trained, "accum_grad", 1, int)))
+    rising = config.number(trained, "scheduler_conf.warmup_steps", 0)
     told = f"{epochs} epochs of {batches} batches, {steps} steps"
     if not rising:
         return told
-    told += f", the learning rate rises for {rising}"
+    told += f", the learning rate rises for {rising:.0f}"
     if rising < steps:
         return told
     return (
