@@ -147,8 +147,8 @@ class SRUppAttention(nn.Module):
 
     def split(self, y: Tensor) -> Tensor:
         """Views (T, B, d') as (B, heads, T, d'/heads)."""
-        T, B, _ = y.shape
-        return y.view(T, B, self.heads, -1).permute(1, 2, 0, 3)
+        T, B, E = y.shape
+        return y.view(T, B, self.heads, E // self.heads).permute(1, 2, 0, 3)
 
 
 def attend(

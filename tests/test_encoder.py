@@ -293,6 +293,22 @@ def test_exports_for_any_batch_and_length(layer_pooling):
         torch.testing.assert_close(program.module()(*batch), encoder(*batch))
 
 
+@pytest.mark.parametrize("attention_heads", [1, 2])
+def test_exports_for_one_utterance_of_any_length(attention_heads):
+    encoder, _ = build(input_layer="conv2d8", attention_heads=attention_heads)
+    encoder.eval()
+    # torch.export cannot tell of fewer that they are more than one frame
+    T = torch.export.Dim("T", min=40)
+    with torch.no_grad():
+        program = torch.export.export(
+            encoder,
+            (torch.randn(1, 90, 20), torch.tensor([90])),
+            dynamic_shapes={"xs_pad": {1: T}, "ilens": {}},
+        )
+        one = torch.randn(1, 133, 20), torch.tensor([133])
+        torch.testing.assert_close(program.module()(*one), encoder(*one))
+
+
 def test_a_lora_adapter_finds_matrices_alone():
     # ESPnet's `target_modules: [output]` goes by the ends of names
     encoder, _ = build()
