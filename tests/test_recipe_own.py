@@ -215,10 +215,23 @@ def test_a_corpus_is_taken_again_when_its_tables_change(corpus, capsys):
     given = [*GIVEN, "--stop_stage", "1"]
     assert asr.main([*given, "--OWN", str(corpus)]) == 0
     assert asr.main(given) == 0
-    assert "stage 1: data of own: done before" in capsys.readouterr().out
+    assert f"stage 1: dev of {corpus}: done before" in capsys.readouterr().out
     (corpus / "dev" / "text").write_text("a OTHER\n")
     assert asr.main(given) == 0
     assert datadir.read(Path("data/dev")).text == {"a": "OTHER"}
+
+
+def test_a_set_that_another_corpus_has_replaced_is_taken_again(corpus, here):
+    given = [*GIVEN, "--stop_stage", "1"]
+    assert asr.main([*given, "--OWN", str(corpus)]) == 0
+    other = here.parent / "other"
+    for name in ("more", "dev", "test"):
+        kaldi(other / name, f"a {here}/{name}.wav\n", "a OTHER\n")
+    more = ["--OWN", str(other), "--train_set", "more"]
+    assert asr.main([*given, *more]) == 0
+    assert datadir.read(Path("data/dev")).text == {"a": "OTHER"}
+    assert asr.main([*given, "--OWN", str(corpus)]) == 0
+    assert datadir.read(Path("data/dev")).text == {"a": "HELLO"}
 
 
 def test_without_a_folder_the_command_says_how_to_give_it(here, capsys):

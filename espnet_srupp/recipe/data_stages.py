@@ -30,35 +30,49 @@ def prepare(given: Options, names: Layout) -> Iterator[Step]:
         # whatever comes of this command, the next one must not download 60 GB
         stage.write(ORIGIN, origin(given))
     wanted = [given.train_set, given.valid_set, *given.test_sets.split()]
+    if given.corpus == "own":
+        yield from own_sets(given, wanted)
+        return
     step = Step(
         1,
         f"data of {given.corpus}",
         lambda: make_sets(given, corpus, step),
         [DATA / name for name in dict.fromkeys(wanted)],
-        own_sources(given, wanted),
-        origin(given),
+        options=origin(given),
         # before a download, and not only when a set is written
         check=lambda: [check_ours(path, 1) for path in step.outputs],
     )
     if not step.options and (before := stage.read(step.marker)):
         # what was made from an archive stands when it is not named again
         step.options.update(before["options"])
-    if given.corpus != "own" and (folder := step.options.get("folder")):
+    if folder := step.options.get("folder"):
         step.options["content"] = corpus.content(Path(folder))
     yield step
 
 
-def own_sources(given: Options, wanted: Iterable[str]) -> list[Path]:
-    """The files of the user's own sets, if the corpus is the user's."""
-    if given.corpus != "own":
-        return []
+def own_sets(given: Options, wanted: Iterable[str]) -> list[Step]:
+    """Stage 1 of the user's own sets: a step each, as each may come from elsewhere."""
     if not (folder := origin(given).get("folder")):
         raise RecipeError(
             "--OWN DIR, the folder of your sets, is required: give it, or begin with "
             "--stage 2 if they are in data/ already"
         )
-    sets = dict.fromkeys(wanted)
-    return [path for name in sets for path in own.sources(Path(folder), name)]
+    if not given.folder:
+        say(f"the sets are those of {folder}, as before (--OWN for others)")
+    sets = {name: DATA / name for name in wanted}
+    return [
+        Step(
+            1,
+            f"{name} of {folder}",
+            partial(own.prepare, DATA, Path(folder), [name]),
+            [path],
+            own.sources(Path(folder), name),
+            origin(given),
+            # before one of them is written
+            check=lambda: [check_ours(each, 1) for each in sets.values()],
+        )
+        for name, path in sets.items()
+    ]
 
 
 def for_language_models(given: Options, name: str) -> Iterable:
@@ -85,10 +99,7 @@ def make_sets(given: Options, corpus: ModuleType, step: Step) -> None:
         if folder and not given.folder:
             say(f"  the corpus in {folder}, as before: remove {ORIGIN} for another")
         source = Path(folder) if folder else None
-        if given.corpus == "own":
-            own.prepare(DATA, source, [path.name for path in step.outputs])
-        else:
-            corpus.prepare(DATA, DOWNLOADS, source, "partial" in step.options)
+        corpus.prepare(DATA, DOWNLOADS, source, "partial" in step.options)
     else:
         archive = Path(given.archive) if given.archive else None
         corpus.prepare(DATA, DOWNLOADS, archive)
