@@ -76,6 +76,48 @@ def test_paths_that_begin_nowhere_are_told_before_a_set_is_written(here):
     assert not Path("data/train").exists()
 
 
+def test_a_set_that_is_a_link_has_paths_from_above_the_link(here):
+    record(here / "wav" / "a.wav")
+    kaldi(here.parent / "large" / "train", "a wav/a.wav\n")
+    (here / "train").symlink_to(here.parent / "large" / "train")
+    own.prepare(Path("data"), here, ["train"])
+    assert datadir.read(Path("data/train")).wav == {"a": str(here / "wav" / "a.wav")}
+
+
+def test_a_byte_order_mark_and_blank_lines_are_no_part_of_a_table(here):
+    record(here / "a.wav")
+    text = "\ufeffa HELLO\r\n\r\n \n"
+    kaldi(here / "train", f"\ufeffa {here}/a.wav\r\n\r\n", text)
+    own.prepare(Path("data"), here, ["train"])
+    found = datadir.read(Path("data/train"))
+    assert found.wav == {"a": f"{here}/a.wav"}
+    assert (found.text, found.utt2spk) == ({"a": "HELLO"}, {"a": "a"})
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"), [(None, "train has no text: write"), (" \n", "text is empty")]
+)
+def test_a_set_without_transcripts_is_refused_where_it_lies(text, problem, here):
+    record(here / "a.wav")
+    kaldi(here / "train", f"a {here}/a.wav\n", text or "")
+    if text is None:
+        (here / "train" / "text").unlink()
+    with pytest.raises(RecipeError, match=problem) as found:
+        own.prepare(Path("data"), here, ["train"])
+    assert str(here) in str(found.value)
+    assert not Path("data/train").exists()
+
+
+def test_the_folder_that_stage_1_writes_to_is_no_corpus(here):
+    record(here / "a.wav")
+    kaldi(here / "train", f"a {here}/a.wav\n")
+    own.prepare(Path("data"), here, ["train"])
+    before = Path("data/train").stat()
+    with pytest.raises(RecipeError, match="is where stage 1 writes: give --OWN"):
+        own.prepare(Path("data"), Path("data").absolute(), ["train"])
+    assert Path("data/train").stat() == before
+
+
 def test_tables_are_sorted_and_segments_kept_and_each_utterance_has_a_speaker(here):
     record(here / "b c.wav", 2)
     lines = "u2 TWO\nu1 ONE\n"
@@ -164,6 +206,37 @@ def test_manifests_that_are_damaged_or_of_each_other_are_refused(
         own.prepare(Path("data"), here, ["train"])
 
 
+@pytest.mark.parametrize("twice", ["recordings", "supervisions"])
+def test_an_id_that_a_manifest_has_twice_is_refused(twice, here):
+    record(here / "r.wav")
+    recording = Recording.from_file(here / "r.wav", recording_id="r")
+    recordings, supervisions = [recording], [said("u", "r")]
+    lhotse(here, recordings, supervisions)
+    path = here / f"mine_{twice}_train.jsonl.gz"
+    path.write_bytes(path.read_bytes() * 2)
+    with pytest.raises(RecipeError, match=rf"{path.name}: [ru] is there 2 times"):
+        own.prepare(Path("data"), here, ["train"])
+
+
+def test_speakers_of_lhotse_may_hold_blanks_and_slashes(here):
+    record(here / "r.wav", 2)
+    recording = Recording.from_file(here / "r.wav", recording_id="r")
+    names = {"u1": "N/A", "u2": "John Smith"}
+    parts = [said(u, "r", speaker=name) for u, name in names.items()]
+    lhotse(here, [recording], parts)
+    own.prepare(Path("data"), here, ["train"])
+    found = datadir.read(Path("data/train"))
+    assert found.utt2spk == {"u1": "N_A", "u2": "John_Smith"}
+
+
+def test_an_id_that_is_none_is_told_with_the_manifest(here):
+    record(here / "r.wav")
+    recording = Recording.from_file(here / "r.wav", recording_id="r")
+    lhotse(here, [recording], [said("a b", "r")])
+    with pytest.raises(RecipeError, match=r"supervisions_train\.jsonl\.gz: .*'a b'"):
+        own.prepare(Path("data"), here, ["train"])
+
+
 def test_a_manifest_of_another_kind_is_refused(here):
     record(here / "r.wav")
     recording = Recording.from_file(here / "r.wav", recording_id="r")
@@ -172,7 +245,7 @@ def test_a_manifest_of_another_kind_is_refused(here):
     from lhotse import CutSet
 
     CutSet.from_cuts([cut]).to_file(here / "mine_recordings_train.jsonl.gz")
-    with pytest.raises(RecipeError, match="cannot read"):
+    with pytest.raises(RecipeError, match=r"mine_rec.*cuts, say; prepare both again"):
         own.prepare(Path("data"), here, ["train"])
 
 

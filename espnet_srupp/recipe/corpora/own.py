@@ -1,12 +1,15 @@
 """A corpus of one's own: Kaldi's data directories, or lhotse's manifests."""
 
+import codecs
 import os
+import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_srupp.recipe.corpora import manifests, sets
 from espnet_srupp.recipe.datadir import DataDir
-from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.errors import DataError, RecipeError
 from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.stage import say
 from espnet_srupp.recipe.stamp import check_ours, stamp
@@ -70,29 +73,49 @@ def prepare(data: Path, folder: Path, names: Sequence[str]) -> None:
     """
     for name in names:
         tables = sources(folder, name)
+        if folder.resolve() == data.resolve():
+            raise RecipeError(
+                f"{folder} is where stage 1 writes: give --OWN another folder, or "
+                "begin with --stage 2 if its sets are your own"
+            )
         if tables[0].name == TABLES[0]:
             take(tables, data / name)
         else:
             with manifests.reading(folder):
                 made = convert(tables)
-            sets.write({name: made}, data)
+            try:
+                sets.write({name: made}, data)
+            except DataError as error:
+                raise RecipeError(f"{tables[1]}: {error}") from error
 
 
 def take(tables: Sequence[Path], target: Path) -> None:
     """Copies a data directory, sorted, with paths from the root."""
     check_ours(target, 1)
-    lines = {path.name: path.read_bytes().split(b"\n") for path in tables}
-    lines = {name: [line for line in lines[name] if line] for name in lines}
+    lines = {path.name: lines_of(path) for path in tables}
+    if "text" not in lines:
+        raise RecipeError(
+            f"{tables[0].parent} has no text: write the transcripts there, a line of "
+            "an id and its words each"
+        )
     lines["wav.scp"] = from_root(lines["wav.scp"], tables[0].parent)
-    if "utt2spk" not in lines and "text" in lines:
+    if "utt2spk" not in lines:
         say(f"  {tables[0].parent} has no utt2spk: each utterance is its own speaker")
-        ids = [line.split(maxsplit=1)[0] for line in lines["text"] if line.strip()]
+        ids = [line.split(maxsplit=1)[0] for line in lines["text"]]
         lines["utt2spk"] = [key + b" " + key for key in ids]
     with atomic_dir(target) as directory:
         for name, rows in lines.items():
             rows.sort(key=lambda line: line.split(maxsplit=1)[:1])
             (directory / name).write_bytes(b"".join(row + b"\n" for row in rows))
         stamp(directory)
+
+
+def lines_of(table: Path) -> list[bytes]:
+    """The lines that hold something, without what some editors put before them."""
+    lines = table.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
+    if not (lines := [line for line in lines if line.strip()]):
+        raise RecipeError(f"{table} is empty: fill it in")
+    return lines
 
 
 def from_root(lines: Sequence[bytes], source: Path) -> list[bytes]:
@@ -110,7 +133,9 @@ def from_root(lines: Sequence[bytes], source: Path) -> list[bytes]:
 
 def beginning(paths: Sequence[str], source: Path) -> Path:
     """The folder that relative paths of a set begin at."""
-    above = [source.resolve(), *source.resolve().parents]
+    # a set may be a link to where there is more space, but its paths be as before
+    places = (Path(os.path.abspath(source)), source.resolve())
+    above = [folder for place in places for folder in (place, *place.parents)]
     relative = [path for path in paths if not os.path.isabs(path)]
     relative = [path for path in relative if not path.endswith("|")]
     for path in relative[:LOOKED_AT]:
@@ -129,8 +154,16 @@ def convert(tables: Sequence[Path]) -> DataDir:
     """The data directory of lhotse's manifests; what has no transcript is left out."""
     from lhotse import RecordingSet, SupervisionSet, load_manifest
 
-    recordings = load_manifest(tables[0], RecordingSet)
-    supervisions = load_manifest(tables[1], SupervisionSet)
+    try:
+        recordings = list(load_manifest(tables[0], RecordingSet))
+        supervisions = list(load_manifest(tables[1], SupervisionSet))
+    except ValueError as error:
+        raise RecipeError(
+            f"lhotse cannot read it ({error}): it is damaged, or not of recordings or "
+            "supervisions but of cuts, say; prepare both again"
+        ) from error
+    check_once([r.id for r in recordings], tables[0])
+    check_once([s.id for s in supervisions], tables[1])
     told = [s for s in supervisions if (s.text or "").strip()]
     if untold := len(supervisions) - len(told):
         say(f"  {untold} of {len(supervisions)} of {tables[1]} have no text: left out")
@@ -141,7 +174,8 @@ def convert(tables: Sequence[Path]) -> DataDir:
     wav = {key: os.path.join(folder, path) for key, path in wav.items()}
     seconds = {r.id: r.duration for r in recordings}
     text = {s.id: s.text.strip() for s in told}
-    utt2spk = {s.id: s.speaker or s.id for s in told}
+    # GigaSpeech's are N/A; no file's name may hold that
+    utt2spk = {s.id: re.sub(r"[\s/]+", "_", s.speaker or "") or s.id for s in told}
     if lost := next((s for s in told if s.recording_id not in wav), None):
         raise RecipeError(
             f"{tables[1]}: {lost.id} lies in {lost.recording_id}, which is not in "
@@ -155,6 +189,14 @@ def convert(tables: Sequence[Path]) -> DataDir:
         return DataDir({s.id: wav[s.recording_id] for s in told}, text, utt2spk)
     times = {s.id: (s.recording_id, s.start, s.end) for s in told}
     return DataDir({key: wav[key] for key in heard}, text, utt2spk, times)
+
+
+def check_once(ids: Sequence[str], manifest: Path) -> None:
+    key, times = Counter(ids).most_common(1)[0] if ids else ("", 0)
+    if times > 1:
+        raise RecipeError(
+            f"{manifest}: {key} is there {times} times: rename or remove all but one"
+        )
 
 
 def source_of(recording, path: Path) -> str:
