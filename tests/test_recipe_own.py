@@ -1,6 +1,7 @@
 """A corpus of one's own is taken over as it lies, whatever its paths begin at."""
 
 import re
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from lhotse import (
     SupervisionSet,
 )
 
-from espnet_srupp.recipe import asr, datadir
+from espnet_srupp.recipe import asr, data_stages, datadir, stage
 from espnet_srupp.recipe.corpora import own
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.table import read_table
@@ -305,6 +306,13 @@ def test_a_set_that_another_corpus_has_replaced_is_taken_again(corpus, here):
     assert datadir.read(Path("data/dev")).text == {"a": "OTHER"}
     assert asr.main([*given, "--OWN", str(corpus)]) == 0
     assert datadir.read(Path("data/dev")).text == {"a": "HELLO"}
+
+
+def test_several_may_note_at_once_where_the_corpus_lies(here):
+    notes = [{"folder": str(number % 2)} for number in range(200)]
+    with ProcessPoolExecutor(4) as processes:
+        list(processes.map(data_stages.remember, notes))
+    assert stage.read(data_stages.ORIGIN) in notes
 
 
 def test_without_a_folder_the_command_says_how_to_give_it(here, capsys):

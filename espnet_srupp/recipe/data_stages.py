@@ -11,6 +11,7 @@ from espnet_srupp.recipe.corpora import own
 from espnet_srupp.recipe.datadir import tables
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.locks import alone
 from espnet_srupp.recipe.options import DATA, Options
 from espnet_srupp.recipe.stage import Step, say
 from espnet_srupp.recipe.stamp import check_ours
@@ -27,8 +28,7 @@ def prepare(given: Options, names: Layout) -> Iterator[Step]:
     except ModuleNotFoundError as error:
         raise RecipeError(f"--corpus {given.corpus}: {error}") from error
     if given.folder:
-        # whatever comes of this command, the next one must not download 60 GB
-        stage.write(ORIGIN, origin(given))
+        remember(origin(given))
     wanted = [given.train_set, given.valid_set, *given.test_sets.split()]
     if given.corpus == "own":
         yield from own_sets(given, wanted)
@@ -48,6 +48,15 @@ def prepare(given: Options, names: Layout) -> Iterator[Step]:
     if folder := step.options.get("folder"):
         step.options["content"] = corpus.content(Path(folder))
     yield step
+
+
+def remember(source: dict[str, str]) -> None:
+    """Notes where the corpus lies.
+
+    Whatever comes of this command, the next one must not download 60 GB.
+    """
+    with alone(ORIGIN, "noting", say):
+        stage.write(ORIGIN, source)
 
 
 def own_sets(given: Options, wanted: Iterable[str]) -> list[Step]:
