@@ -64,7 +64,7 @@ def test_relative_paths_begin_at_the_nearest_folder_above_a_set_that_has_them(
 ):
     record(here / base / "wav" / "a.wav")
     kaldi(here / "data" / "train", "a wav/a.wav\n", utt2spk="a anna\n")
-    own.prepare(Path("data"), here / "data", ["train"])
+    own.prepare(Path("data"), here / "data", "train")
     found = datadir.read(Path("data/train"))
     assert found.wav == {"a": str(here / base / "wav" / "a.wav")}
     assert (found.text, found.utt2spk) == ({"a": "HELLO"}, {"a": "anna"})
@@ -73,7 +73,7 @@ def test_relative_paths_begin_at_the_nearest_folder_above_a_set_that_has_them(
 def test_paths_that_begin_nowhere_are_told_before_a_set_is_written(here):
     kaldi(here / "train", "a wav/a.wav\n")
     with pytest.raises(RecipeError, match=r"has wav/a.wav: write absolute paths"):
-        own.prepare(Path("data"), here, ["train"])
+        own.prepare(Path("data"), here, "train")
     assert not Path("data/train").exists()
 
 
@@ -81,7 +81,7 @@ def test_a_set_that_is_a_link_has_paths_from_above_the_link(here):
     record(here / "wav" / "a.wav")
     kaldi(here.parent / "large" / "train", "a wav/a.wav\n")
     (here / "train").symlink_to(here.parent / "large" / "train")
-    own.prepare(Path("data"), here, ["train"])
+    own.prepare(Path("data"), here, "train")
     assert datadir.read(Path("data/train")).wav == {"a": str(here / "wav" / "a.wav")}
 
 
@@ -89,7 +89,7 @@ def test_a_byte_order_mark_and_blank_lines_are_no_part_of_a_table(here):
     record(here / "a.wav")
     text = "\ufeffa HELLO\r\n\r\n \n"
     kaldi(here / "train", f"\ufeffa {here}/a.wav\r\n\r\n", text)
-    own.prepare(Path("data"), here, ["train"])
+    own.prepare(Path("data"), here, "train")
     found = datadir.read(Path("data/train"))
     assert found.wav == {"a": f"{here}/a.wav"}
     assert (found.text, found.utt2spk) == ({"a": "HELLO"}, {"a": "a"})
@@ -104,7 +104,7 @@ def test_a_set_without_transcripts_is_refused_where_it_lies(text, problem, here)
     if text is None:
         (here / "train" / "text").unlink()
     with pytest.raises(RecipeError, match=problem) as found:
-        own.prepare(Path("data"), here, ["train"])
+        own.prepare(Path("data"), here, "train")
     assert str(here) in str(found.value)
     assert not Path("data/train").exists()
 
@@ -112,10 +112,10 @@ def test_a_set_without_transcripts_is_refused_where_it_lies(text, problem, here)
 def test_the_folder_that_stage_1_writes_to_is_no_corpus(here):
     record(here / "a.wav")
     kaldi(here / "train", f"a {here}/a.wav\n")
-    own.prepare(Path("data"), here, ["train"])
+    own.prepare(Path("data"), here, "train")
     before = Path("data/train").stat()
     with pytest.raises(RecipeError, match="is where stage 1 writes: give --OWN"):
-        own.prepare(Path("data"), Path("data").absolute(), ["train"])
+        own.prepare(Path("data"), Path("data").absolute(), "train")
     assert Path("data/train").stat() == before
 
 
@@ -124,7 +124,7 @@ def test_tables_are_sorted_and_segments_kept_and_each_utterance_has_a_speaker(he
     lines = "u2 TWO\nu1 ONE\n"
     segments = "u2 b 1 2\nu1 b 0 1\n"
     kaldi(here / "train", f"b {here}/b c.wav\n", lines, segments=segments)
-    own.prepare(Path("data"), here, ["train"])
+    own.prepare(Path("data"), here, "train")
     found = datadir.read(Path("data/train"))
     assert found.wav == {"b": f"{here}/b c.wav"}
     assert list(found.text.items()) == [("u1", "ONE"), ("u2", "TWO")]
@@ -136,7 +136,7 @@ def test_what_is_wrong_with_a_line_is_left_for_the_check(here):
     record(here / "a.wav")
     wav = f"a {here}/a.wav\nb sox {here}/a.wav -t wav - |\nc\n"
     kaldi(here / "train", wav, "a HELLO\na AGAIN\nb B\xa0B\nc\n")
-    own.prepare(Path("data"), here, ["train"])
+    own.prepare(Path("data"), here, "train")
     faults = {}
     found = datadir.read(Path("data/train"), faults)
     assert found.text == {}
@@ -150,7 +150,7 @@ def test_recordings_of_lhotse_that_are_utterances_need_no_segments(here):
     recording = Recording.from_file(here / "wav" / "r.wav", recording_id="r")
     recording.sources[0].source = "wav/r.wav"
     lhotse(here, [recording], [said("u", "r", speaker="anna", text=" A\tB ")])
-    own.prepare(Path("data"), here, ["train"])
+    own.prepare(Path("data"), here, "train")
     found = datadir.read(Path("data/train"))
     assert found.wav == {"u": str(here / "wav" / "r.wav")}
     assert (found.text, found.utt2spk) == ({"u": "A B"}, {"u": "anna"})
@@ -164,7 +164,7 @@ def test_parts_of_a_recording_are_segments_and_what_has_no_text_is_left_out(
     recording = Recording.from_file(here / "r.wav", recording_id="r")
     parts = [said("u1", "r"), said("u2", "r", 1.5, text=None), said("u3", "r", 2.0)]
     lhotse(here, [recording], parts)
-    own.prepare(Path("data"), here, ["train"])
+    own.prepare(Path("data"), here, "train")
     found = datadir.read(Path("data/train"))
     assert found.segments == {"u1": ("r", 0.0, 1.0), "u3": ("r", 2.0, 3.0)}
     assert found.utt2spk == {"u1": "u1", "u3": "u3"}
@@ -175,7 +175,7 @@ def test_a_part_of_a_recording_that_is_there_alone_is_a_segment(here):
     record(here / "r.wav", 3)
     recording = Recording.from_file(here / "r.wav", recording_id="r")
     lhotse(here, [recording], [said("u", "r", duration=2.0)])
-    own.prepare(Path("data"), here, ["train"])
+    own.prepare(Path("data"), here, "train")
     assert datadir.read(Path("data/train")).segments == {"u": ("r", 0.0, 2.0)}
 
 
@@ -184,7 +184,7 @@ def test_what_is_no_plain_file_for_lhotse_is_refused(here):
     recording = Recording.from_file(here / "r.wav", recording_id="r")
     lhotse(here, [recording.perturb_speed(0.9)], [said("u", "r_sp0.9")])
     with pytest.raises(RecipeError, match=r"r_sp0\.9 is not one file as it lies"):
-        own.prepare(Path("data"), here, ["train"])
+        own.prepare(Path("data"), here, "train")
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_manifests_that_are_damaged_or_of_each_other_are_refused(
     if recordings is not None:
         (here / "mine_recordings_train.jsonl.gz").write_bytes(recordings)
     with pytest.raises(RecipeError, match=problem):
-        own.prepare(Path("data"), here, ["train"])
+        own.prepare(Path("data"), here, "train")
 
 
 @pytest.mark.parametrize("twice", ["recordings", "supervisions"])
@@ -216,7 +216,7 @@ def test_an_id_that_a_manifest_has_twice_is_refused(twice, here):
     path = here / f"mine_{twice}_train.jsonl.gz"
     path.write_bytes(path.read_bytes() * 2)
     with pytest.raises(RecipeError, match=rf"{path.name}: [ru] is there 2 times"):
-        own.prepare(Path("data"), here, ["train"])
+        own.prepare(Path("data"), here, "train")
 
 
 def test_speakers_of_lhotse_may_hold_blanks_and_slashes(here):
@@ -225,7 +225,7 @@ def test_speakers_of_lhotse_may_hold_blanks_and_slashes(here):
     names = {"u1": "N/A", "u2": "John Smith"}
     parts = [said(u, "r", speaker=name) for u, name in names.items()]
     lhotse(here, [recording], parts)
-    own.prepare(Path("data"), here, ["train"])
+    own.prepare(Path("data"), here, "train")
     found = datadir.read(Path("data/train"))
     assert found.utt2spk == {"u1": "N_A", "u2": "John_Smith"}
 
@@ -235,7 +235,7 @@ def test_an_id_that_is_none_is_told_with_the_manifest(here):
     recording = Recording.from_file(here / "r.wav", recording_id="r")
     lhotse(here, [recording], [said("a b", "r")])
     with pytest.raises(RecipeError, match=r"supervisions_train\.jsonl\.gz: .*'a b'"):
-        own.prepare(Path("data"), here, ["train"])
+        own.prepare(Path("data"), here, "train")
 
 
 def test_a_manifest_of_another_kind_is_refused(here):
@@ -247,7 +247,7 @@ def test_a_manifest_of_another_kind_is_refused(here):
 
     CutSet.from_cuts([cut]).to_file(here / "mine_recordings_train.jsonl.gz")
     with pytest.raises(RecipeError, match=r"mine_rec.*cuts, say; prepare both again"):
-        own.prepare(Path("data"), here, ["train"])
+        own.prepare(Path("data"), here, "train")
 
 
 def test_manifests_without_any_text_are_refused(here):
@@ -255,7 +255,7 @@ def test_manifests_without_any_text_are_refused(here):
     recording = Recording.from_file(here / "r.wav", recording_id="r")
     lhotse(here, [recording], [said("u", "r", text="")])
     with pytest.raises(RecipeError, match=r"jsonl\.gz has no text: give one"):
-        own.prepare(Path("data"), here, ["train"])
+        own.prepare(Path("data"), here, "train")
 
 
 def test_a_set_that_is_not_there_or_twice_is_named(here):
@@ -273,7 +273,7 @@ def test_a_set_of_the_user_in_data_stays(here):
     kaldi(here / "train", f"a {here}/a.wav\n")
     kaldi(Path("data/train"), "mine mine.wav\n")
     with pytest.raises(RecipeError, match="is not of stage 1"):
-        own.prepare(Path("data"), here, ["train"])
+        own.prepare(Path("data"), here, "train")
     assert read_table(Path("data/train/wav.scp")) == {"mine": "mine.wav"}
 
 

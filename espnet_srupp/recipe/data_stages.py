@@ -73,7 +73,7 @@ def own_sets(given: Options, wanted: Iterable[str]) -> list[Step]:
         Step(
             1,
             f"{name} of {folder}",
-            partial(own.prepare, DATA, Path(folder), [name]),
+            partial(own.prepare, DATA, Path(folder), name),
             [path],
             own.sources(Path(folder), name),
             origin(given),

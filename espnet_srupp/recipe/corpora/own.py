@@ -58,35 +58,33 @@ def sources(folder: Path, name: str) -> list[Path]:
     )
 
 
-def prepare(data: Path, folder: Path, names: Sequence[str]) -> None:
-    """Stage 1: takes sets over; what is wrong with an utterance later stages tell.
+def prepare(data: Path, folder: Path, name: str) -> None:
+    """Stage 1: takes a set over; what is wrong with an utterance later stages tell.
 
     Args:
         data: where the data directories go.
-        folder: where the sets are. Relative paths of a set begin at the nearest folder
-            above it at which there is one of them.
-        names: of the sets.
+        folder: where the set is. Relative paths of it begin at the nearest folder above
+            it at which there is one of them.
+        name: of the set.
 
     Raises:
-        RecipeError: a set is not there, its audio is nowhere, it is no table or
+        RecipeError: the set is not there, its audio is nowhere, it is no table or
             manifest, or it is the user's in `data` as well.
     """
-    for name in names:
-        tables = sources(folder, name)
-        if folder.resolve() == data.resolve():
-            raise RecipeError(
-                f"{folder} is where stage 1 writes: give --OWN another folder, or "
-                "begin with --stage 2 if its sets are your own"
-            )
-        if tables[0].name == TABLES[0]:
-            take(tables, data / name)
-        else:
-            with manifests.reading(folder):
-                made = convert(tables)
-            try:
-                sets.write({name: made}, data)
-            except DataError as error:
-                raise RecipeError(f"{tables[1]}: {error}") from error
+    tables = sources(folder, name)
+    if folder.resolve() == data.resolve():
+        raise RecipeError(
+            f"{folder} is where stage 1 writes: give --OWN another folder, or begin "
+            "with --stage 2 if its sets are your own"
+        )
+    if tables[0].name == TABLES[0]:
+        return take(tables, data / name)
+    with manifests.reading(folder):
+        made = convert(tables)
+    try:
+        sets.write({name: made}, data)
+    except DataError as error:
+        raise RecipeError(f"{tables[1]}: {error}") from error
 
 
 def take(tables: Sequence[Path], target: Path) -> None:
