@@ -97,6 +97,17 @@ def test_without_openmp_the_caller_does_it_all(monkeypatch):
     assert calls == [(0, 1)]
 
 
+def test_where_openmp_gives_fewer_threads_every_job_is_done():
+    calls = []
+
+    def work(worker, workers):
+        # within threads of its own OpenMP gives no others
+        team.share(2, lambda *numbers: calls.append(numbers))
+
+    team.share(2, work)
+    assert calls == [(0, 1)] * 2
+
+
 def child(queue):
     team.share(9, lambda *numbers: queue.put(numbers))
 
