@@ -132,6 +132,15 @@ def test_a_pruned_convolution_is_run_as_it_is_on_a_gpu(monkeypatch):
     assert len(calls) == 1
 
 
+def test_a_watched_convolution_is_run_as_it_is_on_a_gpu():
+    called = []
+    with FakeTensorMode(), torch.device("cuda"):
+        module = Conv2dSubsampling(24, 6)
+        module.conv[0].register_forward_hook(lambda *call: called.append(call))
+        module(torch.empty(2, 30, 24))
+    assert len(called) == 1
+
+
 @ALL
 @BOTH
 @pytest.mark.requires_cuda
