@@ -249,4 +249,8 @@ def test_parameters_may_be_freed_after_use_as_fsdp_does():
     layer(frames()).sum().backward()
     with torch.no_grad():
         layer.eval()(frames())
+        # more frames are computed in tiles
+        more = frames().repeat(2, 1, 1)
+        assert layer.in_tiles(more)
+        layer(more)
     assert all(each.untyped_storage().resizable() for each in layer.parameters())
