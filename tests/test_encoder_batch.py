@@ -226,6 +226,15 @@ def test_traced_from_a_long_example_it_serves_other_lengths(tiled, monkeypatch):
         torch.testing.assert_close(traced(xs_pad, ilens), encoder(xs_pad, ilens)[0])
 
 
+def test_token_ids_are_encoded_under_autocast():
+    encoder, _ = build(input_layer="embed")
+    ids, ilens = torch.randint(20, (3, 60)), torch.tensor([60, 41, 50])
+    expected, _, _ = encoder.eval()(ids, ilens)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, _, _ = encoder(ids, ilens)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.1)
+
+
 def test_double_precision_stays_under_autocast():
     encoder, _ = build()
     xs_pad, ilens = torch.randn(2, 60, 20).double(), torch.tensor([60, 50])
