@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.autograd import forward_ad
 
-from espnet_srupp.recurrence import recurrence, team
+from espnet_srupp.recurrence import loops, recurrence, team
 
 TOLERANCE = {
     torch.float64: 1e-10,
@@ -179,6 +179,13 @@ def test_without_c0_and_lengths_means_zero_state_and_all_frames():
     expected = recurrence(u, x, v, b, zeros, full)
     for actual, e in zip(recurrence(u, x, v, b), expected, strict=True):
         assert torch.equal(actual, e)
+
+
+def test_without_frames_no_saved_state_is_read(monkeypatch):
+    # compiled code does not check its indices
+    monkeypatch.setattr(loops, "backward", loops.backward.py_func)
+    tensors, lengths = make(0, 2, 4)
+    run(tensors, lengths)
 
 
 @pytest.mark.parametrize("magnitude", [1e-40, 1e4, 3e38])
