@@ -7,6 +7,7 @@ import torch
 from data.small_encoder import VARIANTS, build
 from espnet2.asr.espnet_model import ErrorCalculator
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from espnet_srupp import attention
 from espnet_srupp.compat import TooShortUttError
@@ -209,6 +210,16 @@ def test_traced_it_serves_other_lengths(options):
         ilens = torch.as_tensor(ilens)
         xs_pad = torch.randn(len(ilens), T, 20)
         torch.testing.assert_close(traced(xs_pad, ilens), encoder(xs_pad, ilens)[0])
+
+
+def test_a_graph_of_its_operators_keeps_the_masks():
+    encoder, _ = build()
+    encoder.eval().requires_grad_(False)
+    xs_pad, ilens = torch.randn(3, 60, 20), torch.tensor([60, 40, 20])
+    # of an example without padding
+    full = torch.full_like(ilens, 60)
+    graph = make_fx(lambda *given: encoder(*given)[0])(xs_pad, full)
+    torch.testing.assert_close(graph(xs_pad, ilens), encoder(xs_pad, ilens)[0])
 
 
 @pytest.mark.parametrize("tiled", [False, True])
