@@ -6,9 +6,9 @@ from itertools import chain
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules import module as any_module
 
 from espnet_srupp.attention import SRUppAttention
+from espnet_srupp.hooks import watched
 from espnet_srupp.recurrence import recurrence, tiles
 
 
@@ -117,13 +117,7 @@ class SRUppLayer(nn.Module):
         plain = plain and output.bias is None and type(output.weight) is nn.Parameter
         if not plain or self.training or attention.dropout.training:
             return False
-        if any_module._global_forward_hooks or any_module._global_forward_pre_hooks:
-            return False
-        for module in attention.modules():
-            hooks = module._forward_hooks or module._forward_pre_hooks
-            if hooks or "forward" in vars(module):
-                return False
-        return True
+        return not watched(attention.modules())
 
     def recur_in_tiles(self, x: Tensor, lengths: Tensor | None) -> Tensor:
         q = self.attention.attended(x, lengths)  # (T, B, d')

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from espnet_srupp.hooks import watched
 from espnet_srupp.precision import computed_in
 
 # bytes of the first convolution's output that exist at once: oneDNN and cuDNN refuse
@@ -49,9 +50,8 @@ class Convolutions(nn.Sequential):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        first, _, *others = self
-        # with hooks it may be pruned, or watched
-        if not x.is_cuda or first._forward_hooks or first._forward_pre_hooks:
+        first, relu, *others = self
+        if not x.is_cuda or watched((first, relu)):
             return super().forward(x)
         x = as_product(first, x)
         for module in others:

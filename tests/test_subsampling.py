@@ -132,11 +132,14 @@ def test_a_pruned_convolution_is_run_as_it_is_on_a_gpu(monkeypatch):
     assert len(calls) == 1
 
 
-def test_a_watched_convolution_is_run_as_it_is_on_a_gpu():
+@pytest.mark.parametrize("watched", [0, 1], ids=["convolution", "ReLU"])
+@pytest.mark.parametrize("kind", ["forward", "forward_pre"])
+def test_hooks_are_called_on_a_gpu(watched, kind):
     called = []
     with FakeTensorMode(), torch.device("cuda"):
         module = Conv2dSubsampling(24, 6)
-        module.conv[0].register_forward_hook(lambda *call: called.append(call))
+        register = getattr(module.conv[watched], f"register_{kind}_hook")
+        register(lambda *call: called.append(call))
         module(torch.empty(2, 30, 24))
     assert len(called) == 1
 
