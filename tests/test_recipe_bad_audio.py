@@ -73,7 +73,7 @@ BAD = {
     "rate": (
         "wav",
         lambda path: soundfile.write(path, tone(1, rate=8000), 8000),
-        "is sampled at 8000 Hz, not at 16000 Hz: resample it, or give --fs 8000",
+        "is sampled at 8000 Hz, not at 16000 Hz: give --resample true, or --fs 8000",
     ),
     "not a number": (
         "wav",
