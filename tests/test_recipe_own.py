@@ -4,16 +4,9 @@ import re
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
 import soundfile
-from lhotse import (
-    MonoCut,
-    Recording,
-    RecordingSet,
-    SupervisionSegment,
-    SupervisionSet,
-)
+from data.own_corpus import kaldi, record
 
 from espnet_srupp.recipe import asr, data_stages, datadir, stage
 from espnet_srupp.recipe.corpora import own
@@ -23,31 +16,6 @@ from espnet_srupp.recipe.table import read_table
 GIVEN = ["--corpus", "own", "--train_set", "train", "--valid_set", "dev"]
 GIVEN += ["--test_sets", "test", "--nj", "1", "--token_type", "char"]
 SETS = ("train", "dev", "test")
-
-
-def record(path, seconds=1.0, rate=16000, channels=()):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    shape = (int(seconds * rate), *channels)
-    soundfile.write(path, np.random.default_rng(0).uniform(-0.5, 0.5, shape), rate)
-
-
-def kaldi(folder, wav, text="a HELLO\n", **tables):
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, lines in {"wav.scp": wav, "text": text, **tables}.items():
-        (folder / name).write_text(lines)
-
-
-def lhotse(folder, recordings, supervisions, name="train"):
-    RecordingSet.from_recordings(recordings).to_file(
-        folder / f"mine_recordings_{name}.jsonl.gz"
-    )
-    SupervisionSet.from_segments(supervisions).to_file(
-        folder / f"mine_supervisions_{name}.jsonl.gz"
-    )
-
-
-def said(key, recording, start=0.0, duration=1.0, text="HELLO", **more):
-    return SupervisionSegment(key, recording, start, duration, text=text, **more)
 
 
 @pytest.fixture
@@ -143,119 +111,6 @@ def test_what_is_wrong_with_a_line_is_left_for_the_check(here):
     assert {key: fault.kind for key, fault in faults.items()} == {
         **{"a": "twice", "b": "command", "c": "empty line"}
     }
-
-
-def test_recordings_of_lhotse_that_are_utterances_need_no_segments(here):
-    record(here / "wav" / "r.wav")
-    recording = Recording.from_file(here / "wav" / "r.wav", recording_id="r")
-    recording.sources[0].source = "wav/r.wav"
-    lhotse(here, [recording], [said("u", "r", speaker="anna", text=" A\tB ")])
-    own.prepare(Path("data"), here, "train")
-    found = datadir.read(Path("data/train"))
-    assert found.wav == {"u": str(here / "wav" / "r.wav")}
-    assert (found.text, found.utt2spk) == ({"u": "A B"}, {"u": "anna"})
-    assert found.segments is None
-
-
-def test_parts_of_a_recording_are_segments_and_what_has_no_text_is_left_out(
-    here, capsys
-):
-    record(here / "r.wav", 3)
-    recording = Recording.from_file(here / "r.wav", recording_id="r")
-    parts = [said("u1", "r"), said("u2", "r", 1.5, text=None), said("u3", "r", 2.0)]
-    lhotse(here, [recording], parts)
-    own.prepare(Path("data"), here, "train")
-    found = datadir.read(Path("data/train"))
-    assert found.segments == {"u1": ("r", 0.0, 1.0), "u3": ("r", 2.0, 3.0)}
-    assert found.utt2spk == {"u1": "u1", "u3": "u3"}
-    assert "1 of 3 of" in capsys.readouterr().out
-
-
-def test_a_part_of_a_recording_that_is_there_alone_is_a_segment(here):
-    record(here / "r.wav", 3)
-    recording = Recording.from_file(here / "r.wav", recording_id="r")
-    lhotse(here, [recording], [said("u", "r", duration=2.0)])
-    own.prepare(Path("data"), here, "train")
-    assert datadir.read(Path("data/train")).segments == {"u": ("r", 0.0, 2.0)}
-
-
-def test_what_is_no_plain_file_for_lhotse_is_refused(here):
-    record(here / "r.wav")
-    recording = Recording.from_file(here / "r.wav", recording_id="r")
-    lhotse(here, [recording.perturb_speed(0.9)], [said("u", "r_sp0.9")])
-    with pytest.raises(RecipeError, match=r"r_sp0\.9 is not one file as it lies"):
-        own.prepare(Path("data"), here, "train")
-
-
-@pytest.mark.parametrize(
-    ("recordings", "problem"),
-    [
-        (b"\x1f\x8b\x08\x00", "cannot read"),
-        (None, "u lies in r, which is not in"),
-    ],
-    ids=["cut", "another"],
-)
-def test_manifests_that_are_damaged_or_of_each_other_are_refused(
-    recordings, problem, here
-):
-    record(here / "r.wav")
-    recording = Recording.from_file(here / "r.wav", recording_id="other")
-    lhotse(here, [recording], [said("u", "r")])
-    if recordings is not None:
-        (here / "mine_recordings_train.jsonl.gz").write_bytes(recordings)
-    with pytest.raises(RecipeError, match=problem):
-        own.prepare(Path("data"), here, "train")
-
-
-@pytest.mark.parametrize("twice", ["recordings", "supervisions"])
-def test_an_id_that_a_manifest_has_twice_is_refused(twice, here):
-    record(here / "r.wav")
-    recording = Recording.from_file(here / "r.wav", recording_id="r")
-    recordings, supervisions = [recording], [said("u", "r")]
-    lhotse(here, recordings, supervisions)
-    path = here / f"mine_{twice}_train.jsonl.gz"
-    path.write_bytes(path.read_bytes() * 2)
-    with pytest.raises(RecipeError, match=rf"{path.name}: [ru] is there 2 times"):
-        own.prepare(Path("data"), here, "train")
-
-
-def test_speakers_of_lhotse_may_hold_blanks_and_slashes(here):
-    record(here / "r.wav", 2)
-    recording = Recording.from_file(here / "r.wav", recording_id="r")
-    names = {"u1": "N/A", "u2": "John Smith"}
-    parts = [said(u, "r", speaker=name) for u, name in names.items()]
-    lhotse(here, [recording], parts)
-    own.prepare(Path("data"), here, "train")
-    found = datadir.read(Path("data/train"))
-    assert found.utt2spk == {"u1": "N_A", "u2": "John_Smith"}
-
-
-def test_an_id_that_is_none_is_told_with_the_manifest(here):
-    record(here / "r.wav")
-    recording = Recording.from_file(here / "r.wav", recording_id="r")
-    lhotse(here, [recording], [said("a b", "r")])
-    with pytest.raises(RecipeError, match=r"supervisions_train\.jsonl\.gz: .*'a b'"):
-        own.prepare(Path("data"), here, "train")
-
-
-def test_a_manifest_of_another_kind_is_refused(here):
-    record(here / "r.wav")
-    recording = Recording.from_file(here / "r.wav", recording_id="r")
-    lhotse(here, [recording], [said("u", "r")])
-    cut = MonoCut("c", 0, 1, 0, recording=recording)
-    from lhotse import CutSet
-
-    CutSet.from_cuts([cut]).to_file(here / "mine_recordings_train.jsonl.gz")
-    with pytest.raises(RecipeError, match=r"mine_rec.*cuts, say; prepare both again"):
-        own.prepare(Path("data"), here, "train")
-
-
-def test_manifests_without_any_text_are_refused(here):
-    record(here / "r.wav")
-    recording = Recording.from_file(here / "r.wav", recording_id="r")
-    lhotse(here, [recording], [said("u", "r", text="")])
-    with pytest.raises(RecipeError, match=r"jsonl\.gz has no text: give one"):
-        own.prepare(Path("data"), here, "train")
 
 
 def test_a_set_that_is_not_there_or_twice_is_named(here):

@@ -150,6 +150,26 @@ def beginning(paths: Sequence[str], source: Path) -> Path:
 
 def convert(tables: Sequence[Path]) -> DataDir:
     """The data directory of lhotse's manifests; what has no transcript is left out."""
+    recordings, told = read_manifests(tables)
+    wav = {r.id: source_of(r, tables[0]) for r in recordings}
+    folder = beginning([*wav.values()], tables[0].parent)
+    wav = {key: os.path.join(folder, path) for key, path in wav.items()}
+    seconds = {r.id: r.duration for r in recordings}
+    text = {s.id: s.text.strip() for s in told}
+    # GigaSpeech's are N/A; no file's name may hold that
+    utt2spk = {s.id: re.sub(r"[\s/]+", "_", s.speaker or "") or s.id for s in told}
+    heard = [s.recording_id for s in told]
+    whole = all(
+        s.start == 0 and abs(s.end - seconds[s.recording_id]) < 1e-2 for s in told
+    )
+    if whole and len({*heard}) == len(heard):
+        return DataDir({s.id: wav[s.recording_id] for s in told}, text, utt2spk)
+    times = {s.id: (s.recording_id, s.start, s.end) for s in told}
+    return DataDir({key: wav[key] for key in heard}, text, utt2spk, times)
+
+
+def read_manifests(tables: Sequence[Path]) -> tuple[list, list]:
+    """Lhotse's recordings, and its supervisions that have text."""
     from lhotse import RecordingSet, SupervisionSet, load_manifest
 
     try:
@@ -167,26 +187,13 @@ def convert(tables: Sequence[Path]) -> DataDir:
         say(f"  {untold} of {len(supervisions)} of {tables[1]} have no text: left out")
     if not told:
         raise RecipeError(f"{tables[1]} has no text: give one with transcripts")
-    wav = {r.id: source_of(r, tables[0]) for r in recordings}
-    folder = beginning([*wav.values()], tables[0].parent)
-    wav = {key: os.path.join(folder, path) for key, path in wav.items()}
-    seconds = {r.id: r.duration for r in recordings}
-    text = {s.id: s.text.strip() for s in told}
-    # GigaSpeech's are N/A; no file's name may hold that
-    utt2spk = {s.id: re.sub(r"[\s/]+", "_", s.speaker or "") or s.id for s in told}
-    if lost := next((s for s in told if s.recording_id not in wav), None):
+    known = {r.id for r in recordings}
+    if lost := next((s for s in told if s.recording_id not in known), None):
         raise RecipeError(
             f"{tables[1]}: {lost.id} lies in {lost.recording_id}, which is not in "
             f"{tables[0].name}: prepare both again"
         )
-    heard = [s.recording_id for s in told]
-    whole = all(
-        s.start == 0 and abs(s.end - seconds[s.recording_id]) < 1e-2 for s in told
-    )
-    if whole and len({*heard}) == len(heard):
-        return DataDir({s.id: wav[s.recording_id] for s in told}, text, utt2spk)
-    times = {s.id: (s.recording_id, s.start, s.end) for s in told}
-    return DataDir({key: wav[key] for key in heard}, text, utt2spk, times)
+    return recordings, told
 
 
 def check_once(ids: Sequence[str], manifest: Path) -> None:
