@@ -70,6 +70,7 @@ def main():
 
 
 @needs_proc
+@pytest.mark.once
 def test_the_processes_of_several_gpus_end_with_a_killed_training(tmp_path):
     (tmp_path / "several_gpus.py").write_text(SPAWNED + OF_SEVERAL_GPUS)
     program = "-m", "espnet_srupp.run", "-m", "several_gpus"

@@ -76,6 +76,7 @@ def test_configuration_builds_a_model(path):
 
 
 @ALL
+@pytest.mark.once
 def test_a_step_reaches_every_parameter(path):
     args = parse(path)
     # all widths, few layers

@@ -52,6 +52,7 @@ def train(folder, exp, device, amp):
     return torch.load(exp / "2epoch.pth", map_location="cpu", weights_only=True)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("device", "amp"), TRAININGS)
 def test_two_trainings_with_one_seed_give_the_same_bits(tmp_path, device, amp):
     write_data(tmp_path)

@@ -33,6 +33,7 @@ def test_every_parameter_gets_a_gradient(options):
     assert all(p.grad.isfinite().all() for p in encoder.parameters())
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "options", [{}, {"bidirectional": False, "attention_interval": 2}], ids=str
 )

@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ from espnet_srupp.recipe import arguments, config, datadir, download
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.table import read_table
+
+pytestmark = pytest.mark.once
 
 CLEAN = (RecipeError, OSError)  # what run.sh tells in one sentence
 LONG = __name__ == "__main__"

@@ -68,6 +68,7 @@ def test_attention_makes_a_difference():
     assert (with_attention - layer(x)).abs().mean() > 1e-3
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("attention", [True, False], ids=["attention", "no-attention"])
 @pytest.mark.parametrize("bidirectional", [True, False], ids=["both-ways", "one-way"])
 def test_gradcheck(bidirectional, attention):

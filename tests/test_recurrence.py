@@ -255,6 +255,7 @@ else:
 """
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("script", [FORK_AFTER, FORK_BEFORE], ids=["after", "before"])
 def test_a_forked_child_computes_after_its_parent_did_and_before(script):
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

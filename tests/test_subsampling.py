@@ -233,6 +233,7 @@ def test_a_wrapped_linear_layer_is_run():
     torch.testing.assert_close(module(xs_pad), expected)
 
 
+@pytest.mark.once
 @ALL
 @BOTH
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 7])
