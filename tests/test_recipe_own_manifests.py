@@ -124,11 +124,31 @@ def test_speakers_of_lhotse_may_hold_blanks_and_slashes(here):
     assert found.utt2spk == {"u1": "N_A", "u2": "John_Smith"}
 
 
+def test_ids_of_lhotse_may_hold_blanks_and_slashes(here):
+    record(here / "r.wav", 2)
+    recording = Recording.from_file(here / "r.wav", recording_id="2024/my talk")
+    parts = [said("a / b", recording.id), said("c", recording.id, 1.0)]
+    lhotse(here, [recording], parts)
+    own.prepare(Path("data"), here, "train")
+    assert datadir.read(Path("data/train")).segments == {
+        "a_b": ("2024_my_talk", 0.0, 1.0),
+        "c": ("2024_my_talk", 1.0, 2.0),
+    }
+
+
+def test_ids_that_are_then_the_same_are_refused(here):
+    record(here / "r.wav", 2)
+    recording = Recording.from_file(here / "r.wav", recording_id="r")
+    lhotse(here, [recording], [said("a b", "r"), said("a/b", "r", 1.0)])
+    with pytest.raises(RecipeError, match="a_b is there 2 times"):
+        own.prepare(Path("data"), here, "train")
+
+
 def test_an_id_that_is_none_is_told_with_the_manifest(here):
     record(here / "r.wav")
     recording = Recording.from_file(here / "r.wav", recording_id="r")
-    lhotse(here, [recording], [said("a b", "r")])
-    with pytest.raises(RecipeError, match=r"supervisions_train\.jsonl\.gz: .*'a b'"):
+    lhotse(here, [recording], [said("a" * 201, "r")])
+    with pytest.raises(RecipeError, match=r"supervisions_train\.jsonl\.gz: .*'aaa"):
         own.prepare(Path("data"), here, "train")
 
 

@@ -156,8 +156,8 @@ def convert(tables: Sequence[Path]) -> DataDir:
     wav = {key: os.path.join(folder, path) for key, path in wav.items()}
     seconds = {r.id: r.duration for r in recordings}
     text = {s.id: s.text.strip() for s in told}
-    # GigaSpeech's are N/A; no file's name may hold that
-    utt2spk = {s.id: re.sub(r"[\s/]+", "_", s.speaker or "") or s.id for s in told}
+    # GigaSpeech's are N/A
+    utt2spk = {s.id: one_word(s.speaker or "") or s.id for s in told}
     heard = [s.recording_id for s in told]
     whole = all(
         s.start == 0 and abs(s.end - seconds[s.recording_id]) < 1e-2 for s in told
@@ -180,6 +180,11 @@ def read_manifests(tables: Sequence[Path]) -> tuple[list, list]:
             f"lhotse cannot read it ({error}): it is damaged, or not of recordings or "
             "supervisions but of cuts, say; prepare both again"
         ) from error
+    for recording in recordings:
+        recording.id = one_word(recording.id)
+    for supervision in supervisions:
+        supervision.id = one_word(supervision.id)
+        supervision.recording_id = one_word(supervision.recording_id)
     check_once([r.id for r in recordings], tables[0])
     check_once([s.id for s in supervisions], tables[1])
     told = [s for s in supervisions if (s.text or "").strip()]
@@ -194,6 +199,11 @@ def read_manifests(tables: Sequence[Path]) -> tuple[list, list]:
             f"{tables[0].name}: prepare both again"
         )
     return recordings, told
+
+
+def one_word(name: str) -> str:
+    """An id as a data directory and names of files can have it."""
+    return re.sub(r"[\s/]+", "_", name)
 
 
 def check_once(ids: Sequence[str], manifest: Path) -> None:
