@@ -7,7 +7,7 @@ from pathlib import Path
 from espnet_srupp.recipe import (
     commands,
     config,
-    decoding,
+    experiment,
     language_model,
     statistics,
     tokens,
@@ -87,7 +87,7 @@ def measure_perplexity(given: Options, names: Layout) -> Iterator[Step]:
         f"perplexity of {names.lm_test}",
         partial(language_model.measure, given, names, target),
         [target / "ppl"],
-        [names.lm_test, decoding.lm_file(given, names), names.lm_exp / "config.yaml"],
+        [names.lm_test, experiment.lm_file(given, names), names.lm_exp / "config.yaml"],
     )
     say(
         f"perplexity of {names.lm_test}: {language_model.perplexity(target):.2f} for "

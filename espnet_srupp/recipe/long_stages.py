@@ -6,7 +6,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-from espnet_srupp.recipe import decoding, longform, scoring, training
+from espnet_srupp.recipe import experiment, longform, scoring, training
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.stage import Step, say
@@ -16,7 +16,7 @@ def evaluate_long(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 15: error rates of joined utterances, and their pictures."""
     exps = longform.models(given, names)
     checkpoints = {
-        model: decoding.model_file(given, replace(names, exp=exp))
+        model: experiment.model_file(given, replace(names, exp=exp))
         for model, exp in exps.items()
     }
     # before any is transcribed, which takes long

@@ -12,6 +12,7 @@ from espnet_srupp.recipe import (
     config,
     decoding,
     epochs,
+    experiment,
     features,
     longform,
     packing,
@@ -74,14 +75,14 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
 
 def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 12: beam search."""
-    model = decoding.model_file(given, names)
+    model = experiment.model_file(given, names)
     models = [model, names.exp / "config.yaml"]
     trainings = [names.exp / training.BEGUN]
     if given.use_lm:
-        models += [decoding.lm_file(given, names), names.lm_exp / "config.yaml"]
+        models += [experiment.lm_file(given, names), names.lm_exp / "config.yaml"]
         trainings.append(names.lm_exp / training.BEGUN)
     settings = config.read(given.inference_config, given.inference_args)
-    named = decoding.search_files(given).values()
+    named = experiment.search_files(given).values()
     models += [path for path in named if path.is_file()]
 
     def check(source: Path) -> None:
@@ -105,10 +106,10 @@ def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
 def score_sets(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 13: error rates, pictures and RESULTS.md."""
     # of the model, whatever the command line says now
-    names = replace(names, bpemodel=decoding.bpemodel(names))
+    names = replace(names, bpemodel=experiment.bpemodel(names))
     for name in names.tests:
         yield score_set(given, names, name)
-    model = decoding.model_file(given, names)
+    model = experiment.model_file(given, names)
     shown = list(names.tests.values())[-1]
     sizes = names.exp / "probe" / "model.json"
     yield Step(
@@ -138,7 +139,7 @@ def score_set(given: Options, names: Layout, name: str) -> Step:
 
     def check() -> None:
         audio.check_filter(source, False)
-        decoding.check_pieces(names.exp / "config.yaml")
+        experiment.check_pieces(names.exp / "config.yaml")
 
     return Step(
         13,

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 from espnet2.main_funcs.pack_funcs import find_path_and_change_it_recursive, pack
 
-from espnet_srupp.recipe import card, config, decoding
+from espnet_srupp.recipe import card, config, experiment
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import local_name
 from espnet_srupp.recipe.layout import Layout
@@ -29,13 +29,13 @@ def target(options: Options, names: Layout) -> Path:
 def models(options: Options, names: Layout) -> dict[str, Path]:
     """Checkpoints and configurations, by the names that `Speech2Text` gives them."""
     found = {
-        "asr_model_file": decoding.model_file(options, names),
+        "asr_model_file": experiment.model_file(options, names),
         "asr_train_config": names.exp / "config.yaml",
     }
     if options.use_lm:
-        found["lm_file"] = decoding.lm_file(options, names)
+        found["lm_file"] = experiment.lm_file(options, names)
         found["lm_train_config"] = names.lm_exp / "config.yaml"
-    named = decoding.search_files(options)
+    named = experiment.search_files(options)
     return found | {name: named[name] for name in LM if name in named}
 
 
@@ -44,10 +44,10 @@ def check(options: Options, names: Layout) -> None:
 
     Raises:
         RecipeError: the decoding has n-grams or a language model of words; as for
-            `decoding.check_models`.
+            `experiment.check`.
     """
-    decoding.check_models(options, names)
-    if others := [name for name in decoding.search_files(options) if name not in LM]:
+    experiment.check(options, names)
+    if others := [name for name in experiment.search_files(options) if name not in LM]:
         raise RecipeError(
             f"the decoding has {others[0]}, and a packed model has no place for it: "
             "decode without it, under another --inference_tag"

@@ -1,0 +1,92 @@
+"""What belongs to a trained model is there, and is that of its training."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from espnet_srupp.recipe import experiment
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.layout import layout
+from espnet_srupp.recipe.options import Options
+from espnet_srupp.recipe.tokens import train_tokens
+
+
+def test_missing_checkpoint_is_named_with_those_that_are_there(tmp_path):
+    given = Options(train_set="a", valid_set="b", test_sets="c", asr_exp=str(tmp_path))
+    names = layout(given)
+    with pytest.raises(RecipeError, match="valid.acc.ave.pth.*--stage 11$"):
+        experiment.model_file(given, names)
+    (tmp_path / ".config.yaml.made").touch()
+    with pytest.raises(RecipeError, match="valid.acc.ave.pth.*--stage 11 --force"):
+        experiment.model_file(given, names)
+    (tmp_path / "valid.loss.ave.pth").touch()
+    with pytest.raises(RecipeError, match="valid.acc.ave.pth.*one of valid.loss.ave"):
+        experiment.model_file(given, names)
+    (tmp_path / ".config.yaml.made").unlink()
+    (tmp_path / ".training").touch()
+    with pytest.raises(RecipeError, match="go on .* --stage 11, or give .*valid.loss"):
+        experiment.model_file(given, names)
+    (tmp_path / "valid.acc.ave.pth").touch()
+    assert experiment.model_file(given, names) == tmp_path / "valid.acc.ave.pth"
+
+
+def test_an_experiment_whose_statistics_were_moved_is_named(tmp_path):
+    config, stats = tmp_path / "config.yaml", tmp_path / "feats_stats.npz"
+    config.write_text(f"normalize_conf: {{stats_file: {stats}}}\n")
+    with pytest.raises(RecipeError, match="config.yaml names .*feats_stats.npz, which"):
+        experiment.check_statistics(config)
+    stats.touch()
+    experiment.check_statistics(config)
+    config.write_text("normalize: utterance_mvn\nnormalize_conf: {}\n")
+    experiment.check_statistics(config)
+
+
+def test_an_experiment_whose_bpe_model_was_moved_is_named(tmp_path):
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    given = Options(**sets, asr_exp=str(tmp_path))
+    (tmp_path / "config.yaml").write_text(f"bpemodel: {tmp_path}/bpe.model\n")
+    with pytest.raises(RecipeError, match="config.yaml names .*bpe.model, which"):
+        experiment.check(given, layout(given))
+    (tmp_path / "bpe.model").touch()
+    experiment.check(given, layout(given))
+
+
+def test_tokens_are_those_of_the_model_whatever_the_command_says(tmp_path):
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    names = layout(Options(**sets, asr_exp=str(tmp_path), nbpe=30))
+    assert experiment.bpemodel(names) == names.bpemodel
+    for written, path in (("x/bpe.model", Path("x/bpe.model")), ("null", None)):
+        (tmp_path / "config.yaml").write_text(f"bpemodel: {written}\n")
+        assert experiment.bpemodel(names) == path
+
+
+def test_a_bpe_model_of_another_training_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = []
+    for name, line in (("own", "ONE TWO THREE"), ("other", "SEVEN EIGHT NINE")):
+        Path(name).write_text(f"a {line}\n")
+        given = Options(token_type="bpe", nbpe=12)
+        train_tokens(given, Path(name), Path(f"{name}_tokens"))
+        made.append(Path(f"{name}_tokens", "tokens.txt").read_text().split())
+    config, other = Path("config.yaml"), Path("other_tokens", "bpe.model")
+    trained = {"bpemodel": str(other), "token_list": made[0]}
+    config.write_text(yaml.safe_dump(trained))
+    with pytest.raises(RecipeError, match="other pieces than the model of config.yaml"):
+        experiment.check_pieces(config)
+    config.write_text(yaml.safe_dump(trained | {"token_list": made[1]}))
+    experiment.check_pieces(config)
+    other.write_bytes(other.read_bytes()[:100])
+    with pytest.raises(RecipeError, match="bpe.model is not a model of SentencePiece"):
+        experiment.check_pieces(config)
+
+
+def test_another_symbol_for_the_unknown_is_no_other_piece(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text("a ONE TWO THREE\n")
+    given = Options(token_type="bpe", nbpe=12, oov="<oov>")
+    train_tokens(given, Path("text"), Path("tokens"))
+    tokens = Path("tokens", "tokens.txt").read_text().split()
+    trained = {"bpemodel": "tokens/bpe.model", "token_list": tokens}
+    Path("config.yaml").write_text(yaml.safe_dump(trained))
+    experiment.check_pieces(Path("config.yaml"))
