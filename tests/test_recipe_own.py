@@ -8,9 +8,11 @@ import pytest
 import soundfile
 from data.own_corpus import kaldi, record
 
-from espnet_srupp.recipe import asr, data_stages, datadir, stage
+from espnet_srupp.recipe import asr, data_stages, datadir, model_stages, stage
 from espnet_srupp.recipe.corpora import own
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.layout import layout
+from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.table import read_table
 
 GIVEN = ["--corpus", "own", "--train_set", "train", "--valid_set", "dev"]
@@ -175,7 +177,10 @@ def test_without_a_folder_the_command_says_how_to_give_it(here, capsys):
     assert "--OWN DIR, the folder of your sets, is required" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("speeds", [[], ["--speed_perturb_factors", "1.0 1.1"]])
+SPEEDS = ["--speed_perturb_factors", "1.0 1.1"]
+
+
+@pytest.mark.parametrize("speeds", [[], SPEEDS], ids=["one speed", "two"])
 def test_audio_of_another_rate_is_resampled_where_that_is_asked_for(
     speeds, corpus, capsys
 ):
@@ -191,6 +196,31 @@ def test_audio_of_another_rate_is_resampled_where_that_is_asked_for(
     assert (len(found), rate) == (32000, 16000)
     if speeds:
         assert samples["sp1.1-a"] == "29091"
+
+
+def test_audio_of_several_rates_is_joined_and_written_once(corpus):
+    record(corpus / "b.wav", 1, 44100)
+    wav, both = f"a {corpus}/dev.wav\nb {corpus}/b.wav\n", "a anna\nb anna\n"
+    kaldi(corpus / "dev", wav, both, utt2spk=both)
+    given = [*GIVEN, *SPEEDS, "--train_joined", "2", "--resample", "true"]
+    given += ["--longform_join_args", "--group '()'", "--stop_stage", "3"]
+    given += ["--valid_set", "train", "--train_set", "dev", "--OWN", str(corpus)]
+    assert asr.main(given) == 0
+    made = Path("dump/raw/org/dev_sp_join2")
+    lengths = read_table(made / "utt2num_samples").values()
+    assert sorted(map(int, lengths)) == [14545, 16000, 29091, 32000, 48000]
+    wav = read_table(made / "wav.scp")
+    assert wav["a"].startswith("data/dev_16000/audio/")
+    assert {soundfile.info(path).samplerate for path in wav.values()} == {16000}
+
+
+@pytest.mark.parametrize("resample", [True, False])
+def test_a_training_uses_the_resampled_set_that_its_audio_lies_in(resample, here):
+    sets = {"train_set": "train", "valid_set": "dev", "test_sets": "test"}
+    speeds = {"speed_perturb_factors": "0.9 1.0"}
+    given = Options(**sets, **speeds, fs="8k", resample=resample)
+    used = model_stages.heard(given, layout(given))
+    assert (Path("data/train_8000") in used) == resample
 
 
 def test_segments_lie_at_the_same_seconds_after_resampling(here):

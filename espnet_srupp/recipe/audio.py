@@ -40,7 +40,8 @@ def perturb_speed(
         strict: stop at an utterance that cannot be used, instead of leaving it out;
             `target/dropped` lists those.
         fs: the sampling rate that all audio must have, in Hz; None for any.
-        resample: bring audio of another rate to it.
+        resample: bring audio of another rate to it, and write a file of each utterance
+            for that, at speed 1.0 too.
 
     Raises:
         RecipeError: too much of the source or its audio is bad, or an id is that of
@@ -53,7 +54,9 @@ def perturb_speed(
     refuse(faults, len(data.text), source, strict)
     with atomic_dir(target) as directory:
         made, jobs = at_speeds(data, factors, directory, target, fs, resample)
-        title = f"speed perturbation of {source}"
+        title = (
+            f"{source} at {fs} Hz" if resample else f"speed perturbation of {source}"
+        )
         faults |= hear(jobs, nj, title, scheduler).faults
         # what is left out already may be called as another one is at a speed
         lost = data.text.keys() & faults.keys()
@@ -93,7 +96,7 @@ def at_speeds(
             )
         made.text |= {prefix + u: text for u, text in data.text.items()}
         made.utt2spk |= {prefix + u: prefix + s for u, s in data.utt2spk.items()}
-        if factor == 1 and data.segments is None:
+        if factor == 1 and data.segments is None and not resample:
             made.wav |= data.wav
             continue
         files = {

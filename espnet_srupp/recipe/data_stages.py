@@ -121,7 +121,9 @@ def make_sets(given: Options, corpus: ModuleType, step: Step) -> None:
 
 def perturb(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 2: the training set at other speeds, and with utterances joined."""
-    source, target = DATA / given.train_set, DATA / names.speed_set
+    source, target = DATA / names.source_set, DATA / names.speed_set
+    if names.source_set != given.train_set:
+        yield resampling(given, DATA / given.train_set, source)
     if given.speeds:
         yield Step(
             2,
@@ -129,15 +131,11 @@ def perturb(given: Options, names: Layout) -> Iterator[Step]:
             partial(
                 audio.perturb_speed,
                 *(source, target, given.speeds, given.nj),
-                *(given.scheduler, given.strict, given.rate, given.resample),
+                *(given.scheduler, given.strict, given.rate),
             ),
             [target],
             tables(source),
-            {
-                **given.some("speed_perturb_factors"),
-                **given.hearing,
-                **given.strictness,
-            },
+            given.some("speed_perturb_factors", "fs") | given.strictness,
             audio=source / "wav.scp",
             check=partial(check_ours, target, 2),
             reads=[source],
@@ -161,12 +159,34 @@ def perturb(given: Options, names: Layout) -> Iterator[Step]:
         )
 
 
+def resampling(given: Options, source: Path, target: Path) -> Step:
+    """The step that brings a training set to --fs, before anything is made of it."""
+    return Step(
+        2,
+        f"{source} at {given.rate} Hz",
+        partial(
+            audio.perturb_speed,
+            *(source, target, [1.0], given.nj),
+            *(given.scheduler, given.strict, given.rate),
+            resample=True,
+        ),
+        [target],
+        tables(source),
+        given.hearing | given.strictness,
+        audio=source / "wav.scp",
+        check=partial(check_ours, target, 2),
+        reads=[source],
+    )
+
+
 def format_sets(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 3: every file read once and written where that is needed."""
     org = {
         name: names.raw / "org" / name for name in (names.train_set, given.valid_set)
     }
     tests = {path.name: path for path in names.tests.values()}
+    # at --fs by stage 2
+    resampled = {names.train_set} - {given.train_set}
     for name, target in {**org, **tests}.items():
         source = DATA / name
         # a training or validation set may have been read before as no test set
@@ -180,7 +200,7 @@ def format_sets(given: Options, names: Layout) -> Iterator[Step]:
                 given.scheduler,
                 strict=given.strict,
                 whole=name in tests,
-                resample=given.resample,
+                resample=given.resample and name not in resampled,
             ),
             [target],
             tables(source),

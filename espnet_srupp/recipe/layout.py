@@ -20,7 +20,8 @@ class Layout:
     """Names of sets, folders and files.
 
     Attributes:
-        source_set: the training set as stage 1 makes it.
+        source_set: the training set as stage 1 makes it; at the rate of --fs, and so
+            called, if it is resampled before more is made of it.
         speed_set: the same after speed perturbation, with `_sp`.
         train_set: that and joined utterances, with `_join<N>`.
         raw: the folder of formatted sets.
@@ -125,6 +126,7 @@ def layout(options: Options) -> Layout:
     joined = f"_join{options.train_joined}" if options.train_joined else ""
     train_set = speed_set + joined
     made = train_set.removeprefix(options.train_set)
+    resampled = f"_{options.rate}" if options.resample and made else ""
     raw = Path(options.dumpdir) / "raw"
     size = f"{options.nbpe}" if options.token_type == "bpe" else ""
     lang = "" if options.lang == "noinfo" else f"_{options.lang}"
@@ -141,7 +143,7 @@ def layout(options: Options) -> Layout:
     valid = raw / "org" / options.valid_set
     lm_exp = Path(options.lm_exp or expdir / f"lm_{lm_tag(options, units)}")
     return Layout(
-        source_set=options.train_set,
+        source_set=options.train_set + resampled,
         speed_set=speed_set,
         train_set=train_set,
         raw=raw,

@@ -188,6 +188,8 @@ def heard(given: Options, names: Layout) -> list[Path]:
     """The folders that the audio of a training may lie in, and its tables."""
     sets = (names.train, names.valid)
     made = [*sets, *(names.raw / "org" / path.name for path in sets)]
+    if names.source_set != given.train_set:
+        made.append(DATA / names.source_set)
     if given.speeds:
         made.append(DATA / names.speed_set)
     if given.train_joined:
