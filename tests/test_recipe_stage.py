@@ -8,7 +8,7 @@ import pytest
 from espnet_srupp.recipe import stage
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.locks import Locks
-from espnet_srupp.recipe.stage import Step, timespan
+from espnet_srupp.recipe.stage import Step
 
 
 @pytest.fixture
@@ -205,14 +205,6 @@ def test_work_that_cannot_begin_leaves_what_is_finished(work):
         work.run()
     work.options = {"nbpe": 30}
     assert not work.run()
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.2, "0 s"), (59.6, "1 min 0 s"), (75, "1 min 15 s"), (3725, "1 h 2 min")],
-)
-def test_timespan(seconds, words):
-    assert timespan(seconds) == words
 
 
 @pytest.mark.parametrize("what", ["size", "time"])

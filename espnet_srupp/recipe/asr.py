@@ -13,6 +13,7 @@ from espnet_srupp.recipe.layout import check_decoding, check_lengths, layout, tr
 from espnet_srupp.recipe.locks import Locks
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.program import exit_code
+from espnet_srupp.recipe.progress import say
 
 LAST = 15
 LANGUAGE_MODEL, NGRAM, TRAININGS = range(6, 9), 9, {7, 11}
@@ -101,7 +102,7 @@ def chosen(given: Options) -> list[int]:
         )
     left = [n for n in asked if n not in left_out]
     if not left:
-        stage.say(
+        say(
             f"nothing to do from stage {asked[0]} to {asked[-1]}: packing needs "
             "--skip_packing false, and other stages no --skip option that names them"
         )

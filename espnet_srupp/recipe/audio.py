@@ -9,8 +9,8 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults, refuse, settle
 from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.letters import check_length
+from espnet_srupp.recipe.progress import say
 from espnet_srupp.recipe.recording import Recording, hear, recordings
-from espnet_srupp.recipe.stage import say
 from espnet_srupp.recipe.stamp import stamp
 from espnet_srupp.recipe.table import read_table, write_table
 

@@ -12,8 +12,8 @@ from espnet_srupp.recipe.faults import LIMIT, Faults, counted
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import DATA, Options
+from espnet_srupp.recipe.progress import say
 from espnet_srupp.recipe.recording import hear, recordings
-from espnet_srupp.recipe.stage import say
 from espnet_srupp.subsampling import output_length
 
 # of each kind on the screen; the file has all

@@ -6,7 +6,7 @@ import shutil
 import zipfile
 from pathlib import Path
 
-from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.progress import say
 
 # our copy of it, and the number of its last epoch
 SAVED, EPOCH = ".checkpoint.pth", ".checkpoint.epoch"

@@ -13,7 +13,8 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.locks import alone
 from espnet_srupp.recipe.options import DATA, Options
-from espnet_srupp.recipe.stage import Step, say
+from espnet_srupp.recipe.progress import say
+from espnet_srupp.recipe.stage import Step
 from espnet_srupp.recipe.stamp import check_ours
 
 DOWNLOADS = Path("downloads")

@@ -11,8 +11,7 @@ from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options, cores
 from espnet_srupp.recipe.process import Job, Tail
-from espnet_srupp.recipe.progress import Progress
-from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.progress import Progress, say
 from espnet_srupp.recipe.table import read_table
 from espnet_srupp.recipe.training import gpus_here
 

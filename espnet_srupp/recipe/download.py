@@ -17,7 +17,7 @@ from tqdm import tqdm
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import full_disk_named, partial_name
 from espnet_srupp.recipe.locks import alone
-from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.progress import say
 
 BLOCK = 1 << 18
 # zipfile raises a RuntimeError for an encrypted file or an unknown compression, a

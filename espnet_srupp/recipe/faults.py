@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from espnet_srupp.recipe.errors import DataError, RecipeError
-from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.progress import say
 
 Faults = dict[str, DataError]
 """What is wrong with each utterance, by its id."""

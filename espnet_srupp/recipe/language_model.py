@@ -11,7 +11,7 @@ from espnet_srupp.recipe.files import atomic_file, open_text
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.process import Job
-from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.progress import say
 from espnet_srupp.recipe.training import gpus, gpus_here
 
 

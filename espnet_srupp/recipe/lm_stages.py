@@ -17,7 +17,8 @@ from espnet_srupp.recipe.data_stages import for_language_models
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import DATA, Options
-from espnet_srupp.recipe.stage import Step, say
+from espnet_srupp.recipe.progress import say
+from espnet_srupp.recipe.stage import Step
 
 
 def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from espnet_srupp.recipe import experiment, longform, scoring, training
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
-from espnet_srupp.recipe.stage import Step, say
+from espnet_srupp.recipe.progress import say
+from espnet_srupp.recipe.stage import Step
 
 
 def evaluate_long(given: Options, names: Layout) -> Iterator[Step]:

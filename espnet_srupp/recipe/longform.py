@@ -21,7 +21,8 @@ from espnet_srupp.recipe.faults import LIMIT, Faults
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.process import Job, Tail
-from espnet_srupp.recipe.stage import Step, say
+from espnet_srupp.recipe.progress import say
+from espnet_srupp.recipe.stage import Step
 from espnet_srupp.recipe.table import read_table
 
 # what `join`, `transcribe`, `score` and `plot` leave

@@ -24,7 +24,8 @@ from espnet_srupp.recipe import (
 )
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import DATA, Options
-from espnet_srupp.recipe.stage import Step, say
+from espnet_srupp.recipe.progress import say
+from espnet_srupp.recipe.stage import Step
 
 
 def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:

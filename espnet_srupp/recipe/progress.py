@@ -1,8 +1,23 @@
-"""How far a long piece of work is."""
+"""What users are told, and how far a long piece of work is."""
 
 import sys
+import time
 
 from tqdm import tqdm
+
+
+def say(message: str) -> None:
+    """Tells the user, with the time of day."""
+    print(f"[{time.strftime('%H:%M:%S')}] {message}", flush=True)
+
+
+def timespan(seconds: float) -> str:
+    """3725 as "1 h 2 min", 75 as "1 min 15 s", 7.3 as "7 s"."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 class Progress:

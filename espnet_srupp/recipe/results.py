@@ -13,7 +13,7 @@ from espnet_srupp.compat import ESPNET_VERSION
 from espnet_srupp.recipe import config, epochs, stage
 from espnet_srupp.recipe.decoding import RESULTS
 from espnet_srupp.recipe.files import atomic_file, local_name
-from espnet_srupp.recipe.stage import timespan
+from espnet_srupp.recipe.progress import timespan
 from espnet_srupp.recipe.training import BEGUN
 
 KINDS = ("wer", "cer", "ter")

@@ -12,6 +12,7 @@ from pathlib import Path
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.locks import Done, Locks
+from espnet_srupp.recipe.progress import say, timespan
 
 # its tables and pictures are of all decodings, so that any run.sh makes them again
 SCORING = 13
@@ -93,11 +94,6 @@ def digest(path: Path) -> str:
         while block := file.read(1 << 20):
             result.update(block)
     return result.hexdigest()
-
-
-def say(message: str) -> None:
-    """Tells the user, with the time of day."""
-    print(f"[{time.strftime('%H:%M:%S')}] {message}", flush=True)
 
 
 def write(path: Path, record: dict) -> None:
@@ -214,12 +210,3 @@ def work(step: Step, force: bool) -> bool:
     if seconds >= 1:
         say(f"  done in {timespan(seconds)}")
     return True
-
-
-def timespan(seconds: float) -> str:
-    """3725 as "1 h 2 min", 75 as "1 min 15 s", 7.3 as "7 s"."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

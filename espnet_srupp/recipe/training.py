@@ -19,7 +19,7 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.locks import Locks
 from espnet_srupp.recipe.options import Options, cores
 from espnet_srupp.recipe.process import Job
-from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.progress import say
 from espnet_srupp.recipe.view import View
 
 # a training goes on when these change; with anything else it is another training

@@ -8,7 +8,7 @@ from pathlib import Path
 from espnet_srupp.recipe import alphas, checkpoints, config, epochs
 from espnet_srupp.recipe.epochs import Epoch
 from espnet_srupp.recipe.process import Tail
-from espnet_srupp.recipe.stage import say, timespan
+from espnet_srupp.recipe.progress import say, timespan
 
 # an epoch that is longer shows how far it is
 QUIET_SECONDS = 30

@@ -15,7 +15,7 @@ from espnet_srupp.recipe.download import download, unpack
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.locks import alone
-from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.progress import say
 
 OPENSLR = "https://www.openslr.org/resources"
 AUDIO = (".flac", ".wav")

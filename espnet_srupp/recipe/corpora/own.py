@@ -11,7 +11,7 @@ from espnet_srupp.recipe.corpora import manifests, sets
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import DataError, RecipeError
 from espnet_srupp.recipe.files import atomic_dir
-from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.progress import say
 from espnet_srupp.recipe.stamp import check_ours, stamp
 
 TABLES = ("wav.scp", "text", "utt2spk", "segments")

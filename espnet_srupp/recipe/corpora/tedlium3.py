@@ -13,7 +13,7 @@ from espnet_srupp.recipe.corpora import manifests, sets
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import open_text
-from espnet_srupp.recipe.stage import say
+from espnet_srupp.recipe.progress import say
 from espnet_srupp.recipe.truncation import truncated
 
 URL = f"{manifests.OPENSLR}/51/TEDLIUM_release-3.tgz"
