@@ -49,7 +49,7 @@ $(VENV)/torch: constraints.txt | $(VENV)/python-$(VERSION)
 	@{ ! command -v nvidia-smi >/dev/null && timeout 5 '$(BIN)/python' -c \
 	    'import urllib.request as u; u.urlopen("$(TORCH_CPU)/torch/")' 2>/dev/null && \
 	  $(PIP) install -c constraints.txt --index-url $(TORCH_CPU) torch torchaudio; } || { \
-	  echo "      from PyPI, with CUDA, which is large: PyTorch's CPU builds are out of" \
+	  echo "      from PyPI, with CUDA, which takes minutes: PyTorch's CPU builds are out of" \
 	    'reach, or there is a GPU'; \
 	  free=$$(df -Pk $(VENV) | awk 'NR == 2 { print int($$4 / 1048576) }'); \
 	  [ "$$free" -ge $(TORCH_GIB) ] || { echo "error: $(VENV) needs $(TORCH_GIB) GiB" \

@@ -115,6 +115,7 @@ class SRUppLayer(nn.Module):
         output = attention.output
         plain = type(attention) is SRUppAttention and type(output) is nn.Linear
         plain = plain and output.bias is None and type(output.weight) is nn.Parameter
+        plain = plain and type(attention.dropout) is nn.Dropout
         if not plain or self.training or attention.dropout.training:
             return False
         return not watched(attention.modules())

@@ -4,6 +4,7 @@ python3 -m espnet_srupp.profile CONFIG.yaml [--frames 1000]
 """
 
 import argparse
+import signal
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -187,7 +188,11 @@ def main() -> None:
     if not args.config.is_file():
         parser.error(f"there is no file {args.config}: check its path")
     try:
-        encoder, input_size = build_encoder(load(args.config))
+        config = load(args.config)
+        encoder, input_size = build_encoder(config)
+        if "encoder" not in config:
+            # ESPnet takes an RNN then
+            parser.error(f"{args.config} has no encoder: give the YAML of a training")
         parts = profile(encoder, input_size, args.frames)
     except RecipeError as error:
         parser.error(str(error))
@@ -203,4 +208,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # ends like any program when nobody reads on, as behind `| head`
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     main()

@@ -1,10 +1,16 @@
 # shellcheck shell=bash
-# Sourced by every run.sh: finds the repository's Python. An active virtual environment
-# and any other Python that has ESPnet, as one of conda, win.
+# Sourced by every run.sh: finds the Python that make has installed here, first that of
+# `make`, then that of `PYTHON=python3.12 make`. An active virtual environment and any
+# other Python that has ESPnet, as one of conda, win.
 root=$(cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 if [ -z "${VIRTUAL_ENV:-}" ] && [[ $(command -v python3) != "${root}"/.venv* ]] && ! python3 -c \
     'import sys, importlib.util as u; sys.exit(u.find_spec("espnet2") is None)' 2> /dev/null; then
-    PATH="${root}/.venv/bin:${PATH}"
+    for environment in "${root}/.venv" "${root}"/.venv-3.*; do
+        if [ -x "${environment}/bin/python3" ]; then
+            PATH="${environment}/bin:${PATH}"
+            break
+        fi
+    done
 fi
 if [[ ${root} == *:* ]]; then
     echo "error: PYTHONPATH cannot name ${root}, which holds a colon: rename the folder" >&2

@@ -106,7 +106,7 @@ def test_a_sparse_tensor_is_named():
 def test_a_missing_cupy_is_named_with_its_remedy(version, extra, monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", version)
     monkeypatch.setitem(sys.modules, "cupy", None)
-    message = rf"need CuPy; run pip install 'espnet_srupp\[{extra}\]'\.$"
+    message = rf"need CuPy; run pip install '\.\[{extra}\]' in the checkout"
     with pytest.raises(ImportError, match=message):
         cuda._cupy()
 

@@ -9,6 +9,7 @@ from torch.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 from torch.nn.utils import prune
+from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from espnet_srupp.attention import SRUppAttention
@@ -165,6 +166,10 @@ def double_by_instance(layer):
     output.forward = lambda x: 2 * forward(x)
 
 
+def replace_dropout(layer):
+    layer.attention.dropout = nn.Hardtanh(-0.1, 0.1)
+
+
 class Doubled(SRUppAttention):
     def forward(self, x, lengths=None):
         return 2 * super().forward(x, lengths)
@@ -178,7 +183,7 @@ def double_by_subclass(layer):
     "change",
     [
         *(double_by_hook, double_by_hook_before, zero_by_pruning),
-        *(drop_in_attention, replace_by_one_with_bias),
+        *(drop_in_attention, replace_dropout, replace_by_one_with_bias),
         *(double_by_instance, double_by_subclass),
         *(double_by_hook_of_attention, double_by_hook_of_dropout),
     ],
@@ -206,6 +211,25 @@ def test_hooks_of_all_modules_are_called_at_any_length(register):
         layer(x)
     hook.remove()
     assert layer.attention.output in called
+
+
+def test_a_mode_of_functions_sees_all_of_a_layer_at_any_length():
+    x, layer = torch.randn(600, 1, D), srupp_layer().float().eval()
+    seen, counts = [], []
+
+    class Seen(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            seen.append(function)
+            return function(*args, **(kwargs or {}))
+
+    for grad in (True, False):
+        seen.clear()
+        with torch.set_grad_enabled(grad), Seen():
+            layer(x)
+        counts.append(seen.count(F.linear))
+    assert counts[0] == counts[1] > 0
+    with torch.no_grad(), torch.device("cpu"):
+        assert layer.in_tiles(x)
 
 
 def test_operations_are_counted_at_any_length():

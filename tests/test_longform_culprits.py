@@ -129,7 +129,7 @@ def test_it_ends_where_nobody_reads(transcribe, monkeypatch):
         (["--ctc-weight", "2"], "--ctc-weight 2"),
         (["--window", "nan"], "--window nan"),
         (["--window", "0.5"], "--window 0.5"),
-        (["--overlap", "11"], "--overlap 11"),
+        (["--search", "joint", "--overlap", "11"], "--overlap 11"),
         (["--search", "best"], "best"),
         (["--checkpoint", "no.pth"], "no.pth is missing"),
     ],

@@ -125,7 +125,7 @@ def test_two_speakers_of_a_recording_are_apart_unless_it_is_whole():
         pytest.param(
             r"(\w+)_\d+$", {"a_x": ("a", ["a_x_2", "a_x_10"]), "b_x": ("b", ["b_x_1"])}
         ),
-        pytest.param("()", {"all": ("all", ["a_x_2", "a_x_10", "b_x_1"])}),
+        pytest.param("()", {"all": ("", ["a_x_2", "a_x_10", "b_x_1"])}),
         pytest.param("_(x)_", {"x": ("x", ["a_x_2", "a_x_10", "b_x_1"])}),
     ],
     ids=["by-id", "all-in-one", "across-speakers"],

@@ -19,7 +19,7 @@ from processes import in_this_process
 
 from espnet_srupp.longform import plan
 from espnet_srupp.longform.__main__ import main
-from espnet_srupp.longform.lengths import spans
+from espnet_srupp.longform.lengths import Span, spans
 from espnet_srupp.recipe import datadir, sound
 from espnet_srupp.recipe.audio import format_audio
 from espnet_srupp.recipe.corpora import an4
@@ -348,3 +348,18 @@ def test_a_whole_talk_goes_to_the_end_of_the_segment_that_ends_last(talk):
     path.write_text(path.read_text().replace("0.3 0.4006", "0.3 0.95"))
     assert join(talk, "--whole") == 0
     np.testing.assert_array_equal(audio(talk)["talk-long0001"], noise(1000, 0)[100:950])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "made"),
+    [
+        ("()", {"ann-all-long0001": "ann", "all-long0002": "all-long0002"}),
+        ("(t)", {"ann-t-long0001": "ann", "t-long0002": "t"}),
+    ],
+)
+def test_whoever_speaks_alone_in_a_recording_is_its_speaker(pattern, made):
+    speakers = {"t1": "ann", "t2": "ann", "t3": "ann", "t4": "bob"}
+    data = DataDir(speakers, dict.fromkeys(speakers, "A"), speakers)
+    found = dict.fromkeys(speakers, Span("t", "t.wav", 0, 10, RATE, 1, "PCM_16"))
+    recordings = plan.join(data, found, pattern, num_utts=2)
+    assert {r.name: r.speaker for r in recordings} == made

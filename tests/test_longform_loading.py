@@ -33,6 +33,11 @@ def test_a_packed_model_is_the_same(tmp_path, monkeypatch):
             option=["exp/stats/train/feats_stats.npz", "exp/asr_srupp/5epoch.pth"],
             outpath=tmp_path / "model.zip",
         )
+    with (
+        pytest.raises(RecipeError, match="model.zip holds no 6epoch.pth: leave out"),
+        files(tmp_path / "model.zip", "6epoch.pth"),
+    ):
+        pass
     with files(tmp_path / "model.zip", "5epoch.pth") as found:
         assert found.checkpoint.read_text() == "other"
     # what lies where the command is given is not the archive's
@@ -129,7 +134,7 @@ MISTAKES = {
     "no file of statistics": (change(normalize_conf=None), "names no file as norm"),
     "no steps": (change(frontend_conf={"hop_length": 0}), "fs and hop_length are not"),
     "sound file": (sound_instead, "is no folder of an experiment and no packed model"),
-    "archive of something": (no_meta, "is no model that ESPnet packed"),
+    "archive of something": (no_meta, "is no model that ESPnet packed: give what stag"),
 }
 
 

@@ -1,5 +1,6 @@
 """The profile: the SRU++ paper's table, and any ESPnet encoder beside it."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from torch import nn
 from espnet_srupp import profile as module
 from espnet_srupp.profile import Part, build_encoder, profile, table
 
-CONF = Path(__file__).parent.parent / "conf" / "librispeech"
+ROOT = Path(__file__).parents[1]
+CONF = ROOT / "conf" / "librispeech"
 SIZES = dict(output_size=8, hidden_size=8, attention_size=4, num_blocks=2, embed_size=4)
 
 
@@ -177,6 +179,19 @@ def test_a_config_of_a_language_model_is_named(config, monkeypatch, capsys):
         run(monkeypatch, config)
     *_, error = capsys.readouterr().err.splitlines()
     assert str(config) in error and "of a language model" in error
+
+
+def test_a_config_without_an_encoder_is_not_that_of_an_rnn(config, monkeypatch, capsys):
+    config.write_text("encodr: srupp\n")
+    with pytest.raises(SystemExit):
+        run(monkeypatch, config)
+    assert "has no encoder: give the YAML of a training" in capsys.readouterr().err
+
+
+def test_nobody_who_reads_on_is_no_error(config):
+    command = f"{sys.executable} -m espnet_srupp.profile {config} | true"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT)
+    assert "Error" not in done.stderr
 
 
 def test_a_config_that_does_not_exist_is_named(tmp_path, monkeypatch, capsys):

@@ -50,7 +50,7 @@ def test_stages(options, stages):
         ({"stage": 9, "stop_stage": 9, "use_lm": True}, "stage 9.*is not there"),
         ({"stage": 15}, 'give for example --longform "1 3 10 30"'),
         ({"stage": 16}, "1 to 15"),
-        ({"stage": 5, "stop_stage": 3}, "1 to 15"),
+        ({"stage": 5, "stop_stage": 3}, "--stage 5 is after --stop_stage 3: exchange"),
     ],
 )
 def test_stages_that_are_not_there(options, said):
@@ -79,7 +79,7 @@ def test_language_model_without_weight_is_a_mistake(tmp_path):
     [
         (RecipeError("a is wrong: do b"), 1, "error: a is wrong: do b"),
         (KeyboardInterrupt(), 130, "interrupted: "),
-        (ModuleNotFoundError(name="soxr"), 1, "no module soxr: install"),
+        (ModuleNotFoundError(name="soxr"), 1, "no module soxr: run pip install"),
         (ImportError("recurrence: need CuPy"), 1, "error: recurrence: need CuPy"),
         (OSError(errno.ENOSPC, "No space left"), 1, "no space left on the file system"),
         (PermissionError(errno.EACCES, "may not read", "a"), 1, "may not read: 'a'"),
@@ -146,6 +146,21 @@ def test_run_sh_finds_itself_by_a_link_and_whatever_cdpath_is(tmp_path):
 def path():
     """PATH with this very Python first."""
     return f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+
+def test_a_wrong_key_of_the_encoder_is_told_before_the_data_are_prepared(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c", "ngpu": 0}
+    Path("a.yaml").write_text("encoder: srupp\nencoder_conf: {num_blocks: 2}\n")
+    Path("b.yaml").write_text("encoder: srupp\nencoder_conf: {hiden_size: 2}\n")
+    said = "'hiden_size', and srupp has not: .* b.yaml or --asr_args, to hidden_size"
+    with pytest.raises(RecipeError, match=said):
+        asr.run(Options("no corpus", **sets, asr_config="b.yaml a.yaml"))
+    for path in ("a.yaml", ""):
+        with pytest.raises(RecipeError, match="no corpus"):
+            asr.run(Options("no corpus", **sets, asr_config=path))
 
 
 def test_a_missing_gpu_is_told_before_the_data_are_prepared(tmp_path, monkeypatch):

@@ -43,6 +43,18 @@ def test_a_python_without_espnet_gives_way(root, tmp_path):
     assert chosen(root, command(tmp_path / "bare", 1)) == root / ".venv" / "bin"
 
 
+def test_the_environment_of_a_chosen_python_serves_where_it_is_the_only_one(
+    root, tmp_path
+):
+    bare = command(tmp_path / "bare", 1)
+    other = command(tmp_path / ".venv-3.12" / "bin", 1)
+    assert chosen(root, bare) == root / ".venv" / "bin"
+    shutil.rmtree(root / ".venv")
+    assert chosen(root, bare) == other
+    shutil.rmtree(root / ".venv-3.12")
+    assert chosen(root, bare) == bare
+
+
 def test_a_python_with_espnet_wins_as_that_of_conda(root, tmp_path):
     conda = command(tmp_path / "conda", 0)
     assert chosen(root, conda) == conda

@@ -36,6 +36,14 @@ def test_a_name_that_is_too_long_is_told(tmp_path):
         sound.load(str(tmp_path / ("x" * 300)), "a")
 
 
+def test_a_relative_path_is_told_with_the_folder_that_it_begins_at(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match=f"x.wav .*out of reach from {tmp_path}: "):
+        sound.load("x.wav", "a")
+
+
 def test_samples_out_of_range_are_clipped(tmp_path):
     sound.save(tmp_path / "x.wav", np.array([-2.0, -1.0, 0.0, 1.0, 2.0]), FS)
     samples, _ = soundfile.read(tmp_path / "x.wav", dtype="int16")

@@ -132,6 +132,24 @@ def test_a_pruned_convolution_is_run_as_it_is_on_a_gpu(monkeypatch):
     assert len(calls) == 1
 
 
+class Wider(torch.nn.Conv2d):
+    def forward(self, x):
+        return super().forward(torch.nn.functional.pad(x, (1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("place", "other", "width"),
+    [(0, Wider(1, 6, 3, 2), 12), (1, torch.nn.SiLU(), 22)],
+    ids=["convolution", "ReLU"],
+)
+def test_what_is_replaced_is_called_on_a_gpu(place, other, width, monkeypatch):
+    monkeypatch.setattr(tiling, "as_product", lambda conv, x: 1 / 0)
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.device("cuda"):
+        convolutions = Conv2dSubsampling(24, 6, "conv2d1").conv
+        convolutions[place] = other.to("cuda")
+        assert convolutions[:2](torch.empty(2, 1, 30, 24)).shape[-1] == width
+
+
 @pytest.mark.parametrize("watched", [0, 1], ids=["convolution", "ReLU"])
 @pytest.mark.parametrize("kind", ["forward", "forward_pre"])
 def test_hooks_are_called_on_a_gpu(watched, kind):

@@ -14,6 +14,7 @@ IDS = {
     "AN4": r"(\w+)-(?:an|cen)\d+-\w+",  # speaker
 }
 SPEED = re.compile(r"(sp\d+(?:\.\d+)?-)?(.+)")  # as speed perturbation names them
+ALL = "all"  # the group whose name is empty
 SHOWN = 3  # ids in a sentence
 
 
@@ -23,7 +24,8 @@ class Group:
 
     Attributes:
         name: what the ids of its recordings begin with; begins with the speaker.
-        speaker: of the recordings.
+        speaker: of recordings in which several speak; "" where all are joined, so that
+            each such recording is alone of its kind.
         utterances: in the order of speaking.
     """
 
@@ -100,7 +102,7 @@ def name_by_id(utterance: str, speaker: str, pattern: str | None) -> str | None:
         match = next(filter(None, (re.fullmatch(i, rest) for i in IDS.values())), None)
     if match is None or match[1] is None:
         return None
-    return prefix + (match[1] or "all")
+    return prefix + (match[1] or ALL)
 
 
 def compiled(pattern: str) -> re.Pattern:
@@ -131,7 +133,8 @@ def named(members: dict[tuple[str, str], list[str]], data: DataDir) -> list[Grou
         while name in result:
             name = f"{speaker}-{name}"
         ordered = sorted(utterances, key=lambda utterance: order(utterance, data))
-        result[name] = Group(name, speaker, ordered)
+        mixed = "" if SPEED.fullmatch(speaker)[2] == ALL else speaker
+        result[name] = Group(name, mixed, ordered)
     return [result[name] for name in sorted(result)]
 
 

@@ -75,9 +75,12 @@ def files(path: Path, checkpoint: str | None) -> Iterator[Files]:
             packed = Path(folder, meta["files"]["asr_model_file"])
         except (FileNotFoundError, KeyError, TypeError) as error:
             raise RecipeError(
-                f"{path} is no model that ESPnet packed: make it again with stage 14"
+                f"{path} is no model that ESPnet packed: give what stage 14 makes, or "
+                "the folder of an experiment, and --checkpoint for a file in it"
             ) from error
         chosen = config.parent / checkpoint if checkpoint else packed
+        if checkpoint and not chosen.is_file():
+            raise RecipeError(f"{path} holds no {checkpoint}: leave out --checkpoint")
         yield present(Files(config, chosen, True))
 
 
@@ -85,8 +88,8 @@ def present(found: Files) -> Files:
     for path in (found.config, found.checkpoint):
         if not path.is_file():
             raise RecipeError(
-                f"{path} is missing: give the folder of an experiment that is trained, "
-                "or another --checkpoint"
+                f"{path.absolute()} is missing: give the folder of an experiment that "
+                "is trained, or another --checkpoint"
             )
     return found
 

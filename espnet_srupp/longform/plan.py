@@ -56,7 +56,11 @@ def join(
         chunks = list(split(group.utterances, found, num_utts, samples, gap))
         for name, parts in zip(names(group.name, len(chunks)), chunks, strict=True):
             audio = [(start, found[utterance]) for utterance, start in parts.items()]
-            made.append(Recording(name, group.speaker, parts, audio))
+            speakers = {data.utt2spk[utterance] for utterance in parts}
+            one = speakers.pop() if len(speakers) == 1 else ""
+            speaker = one or group.speaker or name
+            name = name if name.startswith(speaker) else f"{speaker}-{name}"
+            made.append(Recording(name, speaker, parts, audio))
     return made
 
 

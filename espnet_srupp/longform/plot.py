@@ -132,7 +132,7 @@ def label_bins(axes: Axes, cells: list[Cell]) -> None:
         name = plain(cell.bin.replace("-", "–"))
         labels.append(f"{name}\n{mean}\nn={cell.utterances}")
     axes.set_xticks(range(len(labels)), labels, fontsize=8)
-    axes.set_xlabel("utterances by length in seconds: their range, mean and number")
+    axes.set_xlabel("utterances: range of seconds or set, mean length, number")
 
 
 def style(axes: Axes) -> None:

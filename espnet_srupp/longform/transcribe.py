@@ -134,7 +134,7 @@ def check(given: argparse.Namespace) -> None:
         )
     if not 1 <= given.window < math.inf:
         raise RecipeError(f"--window {given.window} is not 1 s or more: correct it")
-    if not 0 <= given.overlap <= given.window / 2:
+    if given.search == "joint" and not 0 <= given.overlap <= given.window / 2:
         raise RecipeError(
             f"--overlap {given.overlap} is not from 0 s to half of --window "
             f"{given.window}: correct it"
@@ -199,6 +199,7 @@ def transcribe(
                 problems.append(str(error))
             passed += seconds
             tell(progress, passed)
+        progress.update(total)
     return [done[source] for source in lengths if source in done]
 
 

@@ -61,6 +61,9 @@ def run(given: Options) -> None:
     if TRAININGS & {*numbers} and not names.exp.exists():
         # hours of preparing data are for nothing without the GPU
         training.gpus(given)
+    if TRAININGS & {*numbers}:
+        for each in (*before, given):
+            training.check_encoder(each)
     if 12 in numbers:
         check_decoding(names)
         decoding.check_gpu(given)
@@ -85,6 +88,11 @@ def chosen(given: Options) -> list[int]:
         if getattr(given, name):
             left_out |= set(numbers)
     asked = range(max(given.stage, 1), min(given.stop_stage, LAST) + 1)
+    if given.stage > given.stop_stage:
+        raise RecipeError(
+            f"--stage {given.stage} is after --stop_stage {given.stop_stage}: exchange "
+            "them"
+        )
     if not asked:
         raise RecipeError(
             f"--stage {given.stage} --stop_stage {given.stop_stage} is no stage: they "

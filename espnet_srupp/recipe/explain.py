@@ -18,7 +18,8 @@ REMEDIES = (
     ),
     (
         r"unrecognized arguments: (\S+)",
-        "ESPnet has no option {0}: correct the YAML, --asr_args or --inference_args",
+        "there is no option {0}, and options begin with --: correct the YAML, or "
+        "whichever it is of --asr_args, --lm_args, --inference_args, --longform_args",
     ),
     (
         r"No CUDA GPUs|not compiled with CUDA|no NVIDIA driver|CUDA driver|"

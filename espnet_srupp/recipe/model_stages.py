@@ -128,9 +128,11 @@ def score_sets(given: Options, names: Layout) -> Iterator[Step]:
         [names.exp / "RESULTS.md"],
         [*tables, *results.speeds(names.exp), *epochs.files(names.exp), sizes],
     )
+    images = names.exp / "images"
+    drawn = [f"{name}.png" for name in ("training_curves", "attention", "alpha")]
+    pngs = ", ".join(name for name in drawn if (images / name).exists())
     say(
-        f"results in {names.exp / 'RESULTS.md'}, pictures in {names.exp / 'images'}: "
-        "training_curves.png, attention.png\n\n"
+        f"results in {names.exp / 'RESULTS.md'}, pictures in {images}: {pngs}\n\n"
         + results.block(names.exp, scoring.unit(given, names))
     )
 

@@ -136,7 +136,8 @@ def dask_executor(nj: int, scheduler: str) -> Iterator[Executor]:
         cluster = start_cluster(nj, scheduler)
     except ModuleNotFoundError as error:
         raise RecipeError(
-            f"--scheduler {scheduler} needs Dask: pip install 'espnet_srupp[dask]'"
+            f"--scheduler {scheduler} needs Dask: run pip install '.[dask]' "
+            "in the checkout of espnet_srupp"
         ) from error
     try:
         client = Client(cluster or scheduler, timeout=CONNECT_SECONDS)

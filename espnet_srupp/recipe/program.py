@@ -28,8 +28,8 @@ def exit_code(work: Callable[[], None], interrupted: str) -> int:
         return told(error)
     except ModuleNotFoundError as error:
         return told(
-            f"{sys.executable} has no module {error.name}: install with "
-            "pip install 'espnet_srupp[recipes]'"
+            f"{sys.executable} has no module {error.name}: run "
+            "pip install '.[recipes]' in the checkout of espnet_srupp"
         )
     except ImportError as error:
         # of a package that lacks something, as a GPU's kernel without CuPy

@@ -46,8 +46,9 @@ def load(path: str, key: str) -> tuple[np.ndarray, int]:
     except soundfile.LibsndfileError as error:
         # os.path's, as that of Path raises for a name that is too long
         if not os.path.exists(path):
+            there = "" if os.path.isabs(path) else f" from {os.getcwd()}"
             raise DataError(
-                f"{name} is missing or out of reach: {AGAIN}", "missing"
+                f"{name} is missing or out of reach{there}: {AGAIN}", "missing"
             ) from error
         raise DataError(
             f"{name} is corrupt ({error.error_string}): {AGAIN}", "corrupt"

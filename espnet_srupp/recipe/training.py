@@ -1,5 +1,7 @@
 """Stages 7 and 11: training, shown epoch by epoch, continued after an interrupt."""
 
+import difflib
+import inspect
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -121,6 +123,25 @@ def starts(given: str, settings: Mapping) -> list[Path]:
     words = words.split() if isinstance(words, str) else words
     files = (str(word).partition(":")[0] for word in (given, *words))
     return [Path(file) for file in files if file]
+
+
+def check_encoder(options: Options) -> None:
+    """Raises RecipeError where srupp is given what it has not, before data are made."""
+    settings = config.read(options.asr_config, options.asr_args)
+    if settings.get("encoder") != "srupp":
+        return
+    from espnet_srupp.encoder import SRUppEncoder
+
+    known = inspect.signature(SRUppEncoder).parameters
+    for key in settings:
+        group, _, name = key.partition(".")
+        if group == "encoder_conf" and name and name not in known:
+            like = difflib.get_close_matches(name, known, 1)
+            raise RecipeError(
+                f"encoder_conf has {name!r}, and srupp has not: correct "
+                f"{options.asr_config} or --asr_args"
+                + (f", to {like[0]} perhaps" if like else "")
+            )
 
 
 def gpus(options: Options) -> int:

@@ -255,7 +255,7 @@ def _cupy() -> ModuleType:
             'move the tensors to the CPU, or pass backend="reference".'
         )
     extra = "cuda12" if int(torch.version.cuda.split(".")[0]) < 13 else "cuda13"
-    remedy = f"run pip install 'espnet_srupp[{extra}]'."
+    remedy = f"run pip install '.[{extra}]' in the checkout of espnet_srupp."
     try:
         with _cache_named():
             import cupy

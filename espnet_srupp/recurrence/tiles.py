@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.forward_ad import unpack_dual
 from torch.profiler import record_function
+from torch.utils._device import DeviceContext
 
 from .arrays import empty, to_numpy, to_torch
 from .operator import STATE
@@ -35,14 +36,22 @@ def serves(x: Tensor, parameters: Iterable[Tensor] = ()) -> bool:
         return False
     # who traces needs the operator, which is one node
     traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    # and who looks at operators would not see those of other threads
-    traced = traced or torch._C._len_torch_dispatch_stack() > 0
+    # and who looks at operators or functions would not see those of other threads
+    traced = traced or torch._C._len_torch_dispatch_stack() > 0 or in_a_mode()
     # and who asks for tangents is to hear of it there
     if traced or type(x) is not Tensor or any(map(watched, (x, *parameters))):
         return False
     mixed = torch.is_autocast_enabled("cpu")
     dtype = torch.get_autocast_dtype("cpu") if mixed else x.dtype
     return dtype in DTYPES and T * B > (ROWS if dtype == torch.bfloat16 else FEW)
+
+
+def in_a_mode() -> bool:
+    """Whether a TorchFunctionMode is on, but for a default device."""
+    if not torch._C._len_torch_function_stack():
+        return False
+    modes = torch.overrides._get_current_function_mode_stack()
+    return any(type(mode) is not DeviceContext for mode in modes)
 
 
 def watched(tensor: Tensor) -> bool:
