@@ -70,7 +70,7 @@ def test_a_killed_process_is_told():
 
 def test_a_scheduler_without_dask_is_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(RecipeError, match=r"needs Dask: pip install .*\[dask\]"):
+    with pytest.raises(RecipeError, match=r"needs Dask: run pip install '.\[dask\]'"):
         parallel_map(square, [1], 1, "work", scheduler="local")
 
 
