@@ -167,7 +167,7 @@ def double_by_instance(layer):
 
 
 def replace_dropout(layer):
-    layer.attention.dropout = nn.Hardtanh(-0.1, 0.1)
+    layer.attention.dropout = nn.Hardtanh(-0.1, 0.1).eval()
 
 
 class Doubled(SRUppAttention):

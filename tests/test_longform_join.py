@@ -1,7 +1,6 @@
 """Recordings are joined sample by sample, and told is what cannot be joined."""
 
 import hashlib
-import math
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +16,7 @@ from data.small_recordings import (
 )
 from processes import in_this_process
 
-from espnet_srupp.longform import plan
 from espnet_srupp.longform.__main__ import main
-from espnet_srupp.longform.lengths import Span, spans
 from espnet_srupp.recipe import datadir, sound
 from espnet_srupp.recipe.audio import format_audio
 from espnet_srupp.recipe.corpora import an4
@@ -73,22 +70,6 @@ def test_a_gap_is_of_zeros_and_provenance_counts_it(chapters):
         ("1-20-long0002", "1-20-0002", "0", "300", "0.000000", "0.300000"),
         ("1-20-long0002", "1-20-0003", "350", "400", "0.350000", "0.400000"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("samples", "gap", "expected"),
-    [
-        (300, 0, ["01", "2", "3", "4"]),
-        (301, 0, ["012", "3", "4"]),
-        (301, 1, ["01", "23", "4"]),
-        (math.inf, 0, ["0123", "4"]),
-    ],
-    ids=["reached", "just-missed", "gaps-count", "never"],
-)
-def test_a_recording_ends_once_it_is_long_enough(chapters, samples, gap, expected):
-    data = datadir.read(chapters / "source")
-    recordings = plan.join(data, spans(data), samples=samples, gap=gap)
-    assert ["".join(u[-1] for u in r.parts) for r in recordings] == expected
 
 
 def test_the_length_is_given_in_seconds(chapters):
@@ -336,30 +317,9 @@ def test_the_longest_recording_is_told(chapters, capsys):
     assert told in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("count", [1, 9999, 10_000, 123_456])
-def test_ids_sort_as_they_count(count):
-    made = plan.names("a", count)
-    assert len(set(made)) == count and made == sorted(made)
-
-
 def test_a_whole_talk_goes_to_the_end_of_the_segment_that_ends_last(talk):
     path = talk / "source" / "segments"
     # which the last to begin lies in
     path.write_text(path.read_text().replace("0.3 0.4006", "0.3 0.95"))
     assert join(talk, "--whole") == 0
     np.testing.assert_array_equal(audio(talk)["talk-long0001"], noise(1000, 0)[100:950])
-
-
-@pytest.mark.parametrize(
-    ("pattern", "made"),
-    [
-        ("()", {"ann-all-long0001": "ann", "all-long0002": "all-long0002"}),
-        ("(t)", {"ann-t-long0001": "ann", "t-long0002": "t"}),
-    ],
-)
-def test_whoever_speaks_alone_in_a_recording_is_its_speaker(pattern, made):
-    speakers = {"t1": "ann", "t2": "ann", "t3": "ann", "t4": "bob"}
-    data = DataDir(speakers, dict.fromkeys(speakers, "A"), speakers)
-    found = dict.fromkeys(speakers, Span("t", "t.wav", 0, 10, RATE, 1, "PCM_16"))
-    recordings = plan.join(data, found, pattern, num_utts=2)
-    assert {r.name: r.speaker for r in recordings} == made

@@ -13,6 +13,7 @@ from espnet2.bin.asr_inference import Speech2Text
 from espnet_srupp.longform import decoder, usage
 from espnet_srupp.longform import transcribe as command
 from espnet_srupp.recipe import scoring
+from espnet_srupp.recipe.progress import Progress
 
 SEARCHES = ("greedy", "prefix", "joint")
 
@@ -95,6 +96,17 @@ def test_segments_are_decoded_alone(transcribe, transcribable, tmp_path):
     _, expected, _ = transcribe("data")
     _, out, _ = transcribe(tmp_path / "data")
     assert out == expected
+
+
+def test_progress_is_told_to_its_end(transcribe, tmp_path):
+    # no whole number of seconds
+    soundfile.write(tmp_path / "c.flac", noise(RATE * 5 // 4), RATE)
+    told = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Progress, "update", lambda self, done: told.append((done, self)))
+        transcribe(tmp_path / "c.flac")
+    done, progress = told[-1]
+    assert progress.title == "transcribing" and done == progress.total > 0
 
 
 def test_what_is_there_is_not_decoded_again(transcribe, tmp_path, monkeypatch):

@@ -155,7 +155,7 @@ def test_a_wrong_key_of_the_encoder_is_told_before_the_data_are_prepared(
     sets = {"train_set": "a", "valid_set": "b", "test_sets": "c", "ngpu": 0}
     Path("a.yaml").write_text("encoder: srupp\nencoder_conf: {num_blocks: 2}\n")
     Path("b.yaml").write_text("encoder: srupp\nencoder_conf: {hiden_size: 2}\n")
-    said = "'hiden_size', and srupp has not: .* b.yaml or --asr_args, to hidden_size"
+    said = "b.yaml or --asr_args has 'hiden_size' .* did you mean hidden_size?"
     with pytest.raises(RecipeError, match=said):
         asr.run(Options("no corpus", **sets, asr_config="b.yaml a.yaml"))
     for path in ("a.yaml", ""):

@@ -65,6 +65,7 @@ def test_progress_and_table_are_printed(finished):
     _, printed = finished
     assert re.search(r"epoch 1/1: train loss [\d.]+, valid loss [\d.]+, acc", printed)
     assert "decoding test: 4/4 utterances" in printed
+    assert "training_curves.png, attention.png, alpha.png\n" in printed
     assert re.search(r"\|inference_.*/test\|4\|11\|", printed)
     # nothing of ESPnet's own talk
     assert "INFO" not in printed and "nltk" not in printed

@@ -5,7 +5,7 @@ import difflib
 import os
 import shlex
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import groupby, takewhile
 from pathlib import Path
@@ -90,7 +90,10 @@ def joined(words: Sequence[str]) -> Iterator[str]:
         if not word.startswith("--"):
             raise RecipeError(f"unexpected {word!r}: options are --name value")
         if name not in alone:
-            raise RecipeError(f"unknown option --{name}{nearest(name, list(alone))}")
+            raise RecipeError(
+                f"unknown option --{name}: "
+                + (nearest(name, alone, "--") or "--help lists them")
+            )
         if not equals:
             if alone[name] and (not rest or rest[0].startswith("--")):
                 value = alone[name]
@@ -101,9 +104,10 @@ def joined(words: Sequence[str]) -> Iterator[str]:
         yield f"--{name}={value}"
 
 
-def nearest(name: str, names: Sequence[str]) -> str:
+def nearest(name: str, names: Iterable[str], prefix: str = "") -> str:
+    """Asks whether one of the names was meant, "" where none is like it."""
     close = difflib.get_close_matches(name, sorted(names), 1, 0.5)
-    return f": did you mean --{close[0]}?" if close else ": --help lists them"
+    return f"did you mean {prefix}{close[0]}?" if close else ""
 
 
 def parse(words: Sequence[str], caller: Path) -> Options:

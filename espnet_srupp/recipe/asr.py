@@ -61,7 +61,7 @@ def run(given: Options) -> None:
     if TRAININGS & {*numbers} and not names.exp.exists():
         # hours of preparing data are for nothing without the GPU
         training.gpus(given)
-    if TRAININGS & {*numbers}:
+    if {*TRAINED} & {*numbers}:
         for each in (*before, given):
             training.check_encoder(each)
     if 12 in numbers:

@@ -1,6 +1,5 @@
 """Stages 7 and 11: training, shown epoch by epoch, continued after an interrupt."""
 
-import difflib
 import inspect
 import re
 import shlex
@@ -17,6 +16,7 @@ from espnet_srupp.recipe import (
     process,
     stage,
 )
+from espnet_srupp.recipe.arguments import nearest
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.locks import Locks
 from espnet_srupp.recipe.options import Options, cores
@@ -126,7 +126,7 @@ def starts(given: str, settings: Mapping) -> list[Path]:
 
 
 def check_encoder(options: Options) -> None:
-    """Raises RecipeError where srupp is given what it has not, before data are made."""
+    """Raises RecipeError where srupp is given a key that it does not have."""
     settings = config.read(options.asr_config, options.asr_args)
     if settings.get("encoder") != "srupp":
         return
@@ -136,11 +136,10 @@ def check_encoder(options: Options) -> None:
     for key in settings:
         group, _, name = key.partition(".")
         if group == "encoder_conf" and name and name not in known:
-            like = difflib.get_close_matches(name, known, 1)
+            remedy = nearest(name, known) or "leave it out"
             raise RecipeError(
-                f"encoder_conf has {name!r}, and srupp has not: correct "
-                f"{options.asr_config} or --asr_args"
-                + (f", to {like[0]} perhaps" if like else "")
+                f"{options.asr_config} or --asr_args has {name!r} in encoder_conf, "
+                f"which srupp does not know: {remedy}"
             )
 
 

@@ -1,0 +1,48 @@
+"""What goes into each long recording, whose it is and what it is called."""
+
+import math
+
+import pytest
+from data.small_recordings import RATE, write_chapters
+
+from espnet_srupp.longform import plan
+from espnet_srupp.longform.lengths import Span, spans
+from espnet_srupp.recipe import datadir
+from espnet_srupp.recipe.datadir import DataDir
+
+
+@pytest.mark.parametrize(
+    ("samples", "gap", "expected"),
+    [
+        (300, 0, ["01", "2", "3", "4"]),
+        (301, 0, ["012", "3", "4"]),
+        (301, 1, ["01", "23", "4"]),
+        (math.inf, 0, ["0123", "4"]),
+    ],
+    ids=["reached", "just-missed", "gaps-count", "never"],
+)
+def test_a_recording_ends_once_it_is_long_enough(tmp_path, samples, gap, expected):
+    data = datadir.read(write_chapters(tmp_path) / "source")
+    recordings = plan.join(data, spans(data), samples=samples, gap=gap)
+    assert ["".join(u[-1] for u in r.parts) for r in recordings] == expected
+
+
+@pytest.mark.parametrize("count", [1, 9999, 10_000, 123_456])
+def test_ids_sort_as_they_count(count):
+    made = plan.names("a", count)
+    assert len(set(made)) == count and made == sorted(made)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "made"),
+    [
+        ("()", {"ann-all-long0001": "ann", "all-long0002": "all-long0002"}),
+        ("(t)", {"ann-t-long0001": "ann", "t-long0002": "t"}),
+    ],
+)
+def test_whoever_speaks_alone_in_a_recording_is_its_speaker(pattern, made):
+    speakers = {"t1": "ann", "t2": "ann", "t3": "ann", "t4": "bob"}
+    data = DataDir(speakers, dict.fromkeys(speakers, "A"), speakers)
+    found = dict.fromkeys(speakers, Span("t", "t.wav", 0, 10, RATE, 1, "PCM_16"))
+    recordings = plan.join(data, found, pattern, num_utts=2)
+    assert {r.name: r.speaker for r in recordings} == made

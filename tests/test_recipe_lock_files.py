@@ -1,0 +1,48 @@
+"""Where the files lie by which several run.sh lock what they make and read."""
+
+from pathlib import Path
+
+import pytest
+
+from espnet_srupp.recipe import locks
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.stage import Step
+
+
+@pytest.mark.parametrize("roots", [["big", "big/exp"], ["big/exp", "big"], ["big/exp"]])
+def test_locks_are_in_the_innermost_folder(tmp_path, monkeypatch, roots):
+    monkeypatch.chdir(tmp_path)
+    step = Step(1, "x", lambda: None, [Path("big/exp/asr/x")])
+    found = locks.lock_file(step.marker, [Path(root) for root in roots])
+    assert found.parent == tmp_path / "big/exp/.locks"
+
+
+@pytest.mark.parametrize(
+    ("output", "lock"),
+    [
+        pytest.param("data/x", "a/.locks", id="in the recipe"),
+        pytest.param("../big/dump/x", "big/dump/.locks", id="shared"),
+        pytest.param("link/x", "big/dump/.locks", id="shared by a link"),
+        pytest.param("../other/x", "a/.locks", id="elsewhere"),
+    ],
+)
+def test_locks_are_where_all_who_write_there_see_them(
+    tmp_path, monkeypatch, output, lock
+):
+    for folder in ("a", "big/dump", "other"):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a")
+    Path("link").symlink_to("../big/dump")
+    step = Step(1, "x", lambda: None, [Path(output)])
+    found = locks.lock_file(step.marker, [Path("../big/dump")])
+    assert found.parent == tmp_path / lock
+    same = Step(3, "y", lambda: None, [Path(output).absolute()])
+    assert locks.lock_file(same.marker, [Path("../big/dump")]) == found
+
+
+def test_a_link_to_itself_is_named(tmp_path):
+    (tmp_path / "dump").symlink_to("dump")
+    marker = tmp_path / "dump" / ".train.made"
+    with pytest.raises((RecipeError, OSError), match="link to itself|symbolic links"):
+        with locks.Locks().held(marker, [], print, alone=True):
+            marker.touch()
