@@ -33,6 +33,7 @@ setup(
         "cuda12": ["cupy-cuda12x>=14.2"],
         "cuda13": ["cupy-cuda13x>=14.2"],
         "dask": ["dask-jobqueue", "distributed"],
+        "onnx": ["onnxscript"],
         "recipes": [
             "editdistance",
             "espeakng-loader",
@@ -51,6 +52,8 @@ setup(
             "hypothesis",
             "lightning; python_version >= '3.12'",
             "nvidia-cuda-nvrtc-cu12; platform_system == 'Linux'",
+            "onnxruntime",
+            "onnxscript",
             "pytest",
             "pytest-xdist>=3.8",
             "ruff==0.17.*",

@@ -116,6 +116,7 @@ class SRUppEncoder(AbsEncoder):
             f"interctc_layer_idx {interctc_layer_idx} names a layer outside of 1 to "
             f"{num_blocks - 1}"
         )
+        self.input_size = input_size
         self.input_layer = input_layer
         self.layer_drop_rate = layer_drop_rate
         self.layer_pooling = of_layers(layer_pooling, num_blocks)

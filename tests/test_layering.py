@@ -25,6 +25,7 @@ LAYERS = {
     "encoder": 4,
     "register": 5,
     "checkpoint": 5,
+    "onnx": 5,
     "inference": 6,
     "run": 6,
     "task": 6,

@@ -9,6 +9,16 @@ from torch import Tensor
 Direction = tuple[Tensor, Tensor]
 
 
+def step(
+    u: Tensor, x: Tensor, v: Tensor, b: Tensor, c: Tensor, real: Tensor, mask_c: Tensor
+) -> Direction:
+    """(h_t, c_t) of one frame from the state before; `real` (B, 1) tells padding."""
+    f = torch.sigmoid(u[:, 0] + v[0] * c + b[0])  # (B, D)
+    r = torch.sigmoid(u[:, 1] + v[1] * c + b[1])
+    c = torch.where(real, f * c + (1 - f) * u[:, 2], c)
+    return torch.where(real, r * c * mask_c + (1 - r) * x, 0), c
+
+
 def scan(
     u: Tensor,
     x: Tensor,
@@ -21,10 +31,8 @@ def scan(
     """Walks frames in the order given; `real` (T, B, 1) tells frames from padding."""
     hs = []
     for t in range(len(x)):
-        f = torch.sigmoid(u[t, :, 0] + v[0] * c + b[0])  # (B, D)
-        r = torch.sigmoid(u[t, :, 1] + v[1] * c + b[1])
-        c = torch.where(real[t], f * c + (1 - f) * u[t, :, 2], c)
-        hs.append(torch.where(real[t], r * c * mask_c + (1 - r) * x[t], 0))
+        h, c = step(u[t], x[t], v, b, c, real[t], mask_c)
+        hs.append(h)
     return (torch.stack(hs) if hs else x.clone()), c
 
 
