@@ -276,6 +276,7 @@ def test_weights_survive_a_file_and_a_copy():
     torch.testing.assert_close(copy.deepcopy(encoder)(*batch), expected, rtol=0, atol=0)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("B", [1, 2])
 @pytest.mark.parametrize(
     "options",

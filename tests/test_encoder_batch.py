@@ -222,6 +222,7 @@ def test_a_graph_of_its_operators_keeps_the_masks():
     torch.testing.assert_close(graph(xs_pad, ilens), encoder(xs_pad, ilens)[0])
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("tiled", [False, True])
 def test_traced_from_a_long_example_it_serves_other_lengths(tiled, monkeypatch):
     # beyond a tile of the convolutions and, where the CPU is faster so, of attention

@@ -10,6 +10,8 @@ from espnet_srupp.longform import plot, table
 from espnet_srupp.longform.__main__ import main
 from espnet_srupp.longform.table import ALL, Cell, Scores
 
+pytestmark = pytest.mark.once
+
 ONE = Cell("wer", "", "", 9, 9, 200, 5.0, 0, 0, 0, 0.0, 0.0, 0.0, 0, None, None)
 # substitutions, deletions, insertions of 200 words
 ERRORS = {

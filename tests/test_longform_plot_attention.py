@@ -18,6 +18,8 @@ from espnet_srupp.longform.sources import Source
 from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
 
+pytestmark = pytest.mark.once
+
 SECONDS = {"a": 0.5, "b": 1.0, "c": 2.0}
 
 

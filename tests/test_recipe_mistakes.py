@@ -43,6 +43,7 @@ def told(monkeypatch, capfd):
             ["--stage", "10", "--asr_args", "--max_ep 1", "--asr_stats_dir", "exp/x"],
             "there is no option --max_ep,",
             id="option cut short",
+            marks=pytest.mark.once,
         ),
     ],
 )

@@ -6,6 +6,8 @@ from PIL import Image
 
 from espnet_srupp.recipe import pictures
 
+pytestmark = pytest.mark.once
+
 LINE = (
     "INFO: {0}epoch results: [train] {1}, time=3 seconds, [valid] {1}, time=1 second\n"
 )

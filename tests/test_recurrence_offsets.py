@@ -44,6 +44,7 @@ for one, other in zip(found, expected, strict=True):
 """
 
 
+@pytest.mark.once
 @pytest.mark.skipif(sys.platform != "linux", reason="needs memory that is not real yet")
 def test_frames_and_gradients_beyond_32_bits_are_those_of_the_frames_alone():
     subprocess.run([sys.executable, "-c", SCRIPT], check=True, timeout=120)

@@ -118,6 +118,7 @@ def main():
 """
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("as_module", [True, False], ids=["module", "script"])
 def test_processes_of_lightning_run_the_same_program(tmp_path, as_module):
     target = ["-m", "program"] if as_module else ["program.py"]
@@ -204,7 +205,11 @@ def espnet(*arguments, **environment):
 
 
 @pytest.mark.parametrize(
-    "target", [["-m", "espnet2.bin.asr_train"], [ASR_TRAIN]], ids=["module", "script"]
+    "target",
+    [
+        pytest.param(["-m", "espnet2.bin.asr_train"], id="module"),
+        pytest.param([ASR_TRAIN], id="script", marks=pytest.mark.once),
+    ],
 )
 def test_print_config_lists_the_encoder_and_its_defaults(target):
     result = espnet(*target, "--print_config", "--encoder", "srupp")

@@ -58,6 +58,7 @@ class Alarm(Exception):
     pass
 
 
+@pytest.mark.once
 def test_a_signal_at_any_moment_is_heard_or_changes_nothing(monkeypatch):
     armed = set()
 
