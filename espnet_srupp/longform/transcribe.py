@@ -22,7 +22,7 @@ import logging
 import math
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -183,24 +183,30 @@ def transcribe(
         order = sorted(lengths, key=lengths.get) if given.out else lengths
         for source in order:
             seconds = lengths[source]
-            try:
-                if source not in done:
-                    if given.out is not None:
-                        transcript.check(given.out, source.name)
-                    told = partial(tell, progress, passed, seconds)
-                    made = decoder.transcribe(source, seconds, wanted[source], told)
-                    keep(made, given.out, printed)
-                    done[source] = made
-            except BrokenPipeError:
-                # nobody reads any more
-                raise
-            except (RecipeError, OSError) as error:
-                # as where a file of results could not have so long a name
-                problems.append(str(error))
+            if source not in done:
+                told = partial(tell, progress, passed, seconds)
+                decode = partial(
+                    decoder.transcribe, source, seconds, wanted[source], told
+                )
+                with collected(problems):
+                    done[source] = kept(decode, source, given.out, printed)
             passed += seconds
             tell(progress, passed)
         progress.update(total)
     return [done[source] for source in lengths if source in done]
+
+
+@contextmanager
+def collected(problems: list[str]) -> Iterator[None]:
+    """Adds what is wrong with a recording to `problems`, and lets others go on."""
+    try:
+        yield
+    except BrokenPipeError:
+        # nobody reads any more
+        raise
+    except (RecipeError, OSError) as error:
+        # as where a file of results could not have so long a name
+        problems.append(str(error))
 
 
 @contextmanager
@@ -241,10 +247,17 @@ def there(out: Path, wanted: dict[Source, dict]) -> dict[Source, Transcript]:
     return {source: made for source, made in read.items() if made is not None}
 
 
-def keep(made: Transcript, out: Path | None, printed: IO) -> None:
+def kept(
+    decode: Callable[[], Transcript], source: Source, out: Path | None, printed: IO
+) -> Transcript:
+    """What `decode` gives, once it is written or printed."""
+    if out is not None:
+        transcript.check(out, source.name)
+    made = decode()
     if out is None:
         # past the progress bar
         tqdm.write(made.line, file=printed)
         printed.flush()
     else:
         transcript.write(made, out)
+    return made

@@ -1,6 +1,6 @@
 """Stage 15: joined utterances, transcribed and scored."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -24,40 +24,51 @@ def evaluate_long(given: Options, names: Layout) -> Iterator[Step]:
     for source, number in product(names.tests.values(), given.joined):
         yield longform.joining(15, given, source, number)
     for name, source in names.tests.items():
-        target = names.exp / "longform" / name
         references = [longform.joined(source, number) for number in given.joined]
-        results = {
-            reference: {m: target / reference.name / m for m in checkpoints}
-            for reference in references
-        }
-        folders = [folder for found in results.values() for folder in found.values()]
-        for reference, found in results.items():
-            for model, folder in found.items():
-                made_by = exps[model], checkpoints[model]
-                yield transcription(given, *made_by, reference, folder)
-        yield Step(
-            15,
-            f"error rates in {target}",
-            partial(longform.score, given, results, target),
-            [target / name for name in longform.SCORES],
-            [
-                *(reference / "text" for reference in references),
-                *(folder / n for folder in folders for n in longform.RESULTS),
-            ],
-            {**given.some("score_opts"), "models": " ".join(checkpoints)},
-        )
-        yield Step(
-            15,
-            f"pictures in {target}",
-            partial(longform.draw, target),
-            [target / name for name in longform.PICTURES],
-            [target / "scores.json"],
-        )
+        target = names.exp / "longform" / name
+        yield from evaluate_set(given, references, exps, checkpoints, target)
         unit = scoring.unit(given, names)
         say(
             f"results in {target}: scores.md, {unit}_by_length.png, "
             f"{unit}_errors.png\n\n{longform.table(target / 'scores.md', unit)}"
         )
+
+
+def evaluate_set(
+    given: Options,
+    references: Sequence[Path],
+    exps: Mapping[str, Path],
+    checkpoints: Mapping[str, Path],
+    target: Path,
+) -> Iterator[Step]:
+    """Transcribes a test set's joined `references` by each model, scores and draws."""
+    results = {
+        reference: {m: target / reference.name / m for m in checkpoints}
+        for reference in references
+    }
+    for reference, found in results.items():
+        for model, folder in found.items():
+            made_by = exps[model], checkpoints[model]
+            yield transcription(given, *made_by, reference, folder)
+    folders = [folder for found in results.values() for folder in found.values()]
+    yield Step(
+        15,
+        f"error rates in {target}",
+        partial(longform.score, given, results, target),
+        [target / name for name in longform.SCORES],
+        [
+            *(reference / "text" for reference in references),
+            *(folder / n for folder in folders for n in longform.RESULTS),
+        ],
+        {**given.some("score_opts"), "models": " ".join(checkpoints)},
+    )
+    yield Step(
+        15,
+        f"pictures in {target}",
+        partial(longform.draw, target),
+        [target / name for name in longform.PICTURES],
+        [target / "scores.json"],
+    )
 
 
 def transcription(

@@ -110,18 +110,7 @@ def convert(job: Recording) -> Heard:
         except DataError as error:
             found.faults[utterance] = error
             continue
-        found.samples[utterance] = len(samples)
-        found.hashes[utterance] = hashlib.blake2b(samples, digest_size=8).hexdigest()
-        if samples.min() == samples.max():
-            found.faults[utterance] = DataError(
-                f"{job.source} (utterance {utterance}) is silent, all of it one value: "
-                "fetch or make the file again, or remove the utterance",
-                "silent",
-            )
-        # the largest number of 16 bits and what is above it
-        share = np.count_nonzero(np.abs(samples) >= 32767 / 32768) / len(samples)
-        if share >= CLIPPED:
-            found.clipped[utterance] = share
+        note(found, utterance, samples, job)
         if job.factor != 1:
             # sox's own resampler, told that the audio was recorded at another rate
             samples = soxr.resample(samples, rate * job.factor, rate)
@@ -130,6 +119,22 @@ def convert(job: Recording) -> Heard:
             path.parent.mkdir(parents=True, exist_ok=True)
             sound.save(path, samples, rate)
     return found
+
+
+def note(found: Heard, utterance: str, samples: np.ndarray, job: Recording) -> None:
+    """Adds what is to be known of an utterance's samples, before they are perturbed."""
+    found.samples[utterance] = len(samples)
+    found.hashes[utterance] = hashlib.blake2b(samples, digest_size=8).hexdigest()
+    if samples.min() == samples.max():
+        found.faults[utterance] = DataError(
+            f"{job.source} (utterance {utterance}) is silent, all of it one value: "
+            "fetch or make the file again, or remove the utterance",
+            "silent",
+        )
+    # the largest number of 16 bits and what is above it
+    share = np.count_nonzero(np.abs(samples) >= 32767 / 32768) / len(samples)
+    if share >= CLIPPED:
+        found.clipped[utterance] = share
 
 
 def check_rate(job: Recording, rate: int) -> None:
