@@ -51,6 +51,7 @@ setup(
             "distributed",
             "hypothesis",
             "lightning; python_version >= '3.12'",
+            "loralib",
             "nvidia-cuda-nvrtc-cu12; platform_system == 'Linux'",
             "onnxruntime",
             "onnxscript",

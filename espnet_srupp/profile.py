@@ -189,6 +189,9 @@ def main() -> None:
         parser.error(f"there is no file {args.config}: check its path")
     try:
         config = load(args.config)
+        if isinstance(config.get("model"), dict):
+            # ESPnet3's YAML of a training
+            config = config["model"]
         encoder, input_size = build_encoder(config)
         if "encoder" not in config:
             # ESPnet takes an RNN then

@@ -154,6 +154,29 @@ def test_another_checkpoint_is_taken(tmp_path):
     assert loaded(exp, "7epoch.pth").rate == RATE
 
 
+def test_lightnings_checkpoint_is_the_same(tmp_path):
+    exp = make(tmp_path)
+    expected = torch.load(exp / "valid.acc.ave.pth")
+    torch.save({"epoch": 1, "state_dict": expected}, exp / "last.ckpt")
+    torch.testing.assert_close(loaded(exp, "last.ckpt").espnet.state_dict(), expected)
+
+
+def test_a_model_with_an_adapter_is_loaded_with_it(tmp_path):
+    exp = make(tmp_path)
+    conf = {"rank": 2, "target_modules": ["query"]}
+    change(use_adapter=True, adapter="lora", adapter_conf=conf)(exp)
+    with pytest.raises(RecipeError, match="is not a checkpoint.*query.lora_A"):
+        loaded(exp)
+    state = torch.load(exp / "valid.acc.ave.pth")
+    for i in range(2):
+        name = f"encoder.encoders.{i}.attention.query"
+        state |= {f"{name}.lora_A": torch.ones(2, 16)}
+        state |= {f"{name}.lora_B": torch.ones(8, 2)}
+    torch.save(state, exp / "valid.acc.ave.pth")
+    query = loaded(exp).espnet.encoder.encoders[1].attention.query
+    assert query.lora_B.eq(1).all()
+
+
 def test_a_frontend_without_an_stft_is_refused(tmp_path):
     conf = CONFIG["frontend_conf"] | {"apply_stft": False}
     with pytest.raises(RecipeError, match="config.yaml: the frontend has no STFT"):

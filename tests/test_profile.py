@@ -188,6 +188,15 @@ def test_a_config_without_an_encoder_is_not_that_of_an_rnn(config, monkeypatch, 
     assert "has no encoder: give the YAML of a training" in capsys.readouterr().err
 
 
+def test_the_model_of_espnet3_s_yaml_is_that_of_espnet2_s(config, monkeypatch, capsys):
+    run(monkeypatch, config)
+    expected = capsys.readouterr().out
+    model = yaml.safe_load(config.read_text())
+    config.write_text(yaml.safe_dump({"num_device": 1, "model": model}))
+    run(monkeypatch, config)
+    assert capsys.readouterr().out == expected
+
+
 def test_nobody_who_reads_on_is_no_error(config):
     command = f"{sys.executable} -m espnet_srupp.profile {config} | true"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT)

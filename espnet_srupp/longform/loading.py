@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from espnet2.layers.create_adapter import create_adapter
 from torch import nn
 
 from espnet_srupp.longform.model import Recogniser
@@ -125,7 +126,8 @@ def fill(model: nn.Module, found: Files) -> None:
     try:
         # a checkpoint of strangers may hold code: only numbers are read
         state = torch.load(found.checkpoint, map_location="cpu", weights_only=True)
-        model.load_state_dict(state)
+        # Lightning's files, which ESPnet3 writes, hold more than them
+        model.load_state_dict(state.get("state_dict", state))
     except OSError:
         raise
     except Exception as error:  # there is no end to what a damaged pickle raises
@@ -169,7 +171,9 @@ def build(config: dict, found: Files) -> nn.Module:
     if isinstance(config.get("token_list"), str):
         given["token_list"] = located(config["token_list"], found)
     try:
-        return ASRTask.build_model(argparse.Namespace(**given))
+        model = ASRTask.build_model(argparse.Namespace(**given))
+        if config.get("use_adapter"):
+            create_adapter(model, config["adapter"], config["adapter_conf"])
     except OSError:
         raise
     except Exception as error:  # as there is to what modules raise for their options
@@ -178,6 +182,7 @@ def build(config: dict, found: Files) -> nn.Module:
             f"{found.config} is not of a model that this ESPnet can build ({reason}): "
             "use the version that trained it"
         ) from error
+    return model
 
 
 def located(path: str, found: Files) -> str:
