@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import torch
 from torch import Tensor
-from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.scan import scan as loop
 from torch.export import Dim
 
 from espnet_srupp.encoder import SRUppEncoder
@@ -59,29 +59,26 @@ def by_scan(
     bidirectional: bool,
     save_c: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`recurrence_forward` as two loops over time, which ONNX has as its `Scan`."""
-    T, B, D = x.shape
-    lengths = torch.full((B,), T, device=x.device) if lengths is None else lengths
-    real = torch.arange(T, device=x.device)[:, None, None] < lengths[:, None]
-    c0 = v.new_zeros(B, D) if c0 is None else c0
-    mask_c = v.new_ones(B, D) if mask_c is None else mask_c
+    """`recurrence_forward` as the reference with ONNX's `Scan` for its loop."""
+    given = u, x, v, b, c0, lengths, mask_c, bidirectional
+    h, c_last = reference.recurrence(*given, scan=scan)
+    return h, c_last, v.new_empty(0)
 
-    def walk(part: slice, reverse: bool) -> tuple[Tensor, Tensor]:
-        # a loop takes no views
-        uz, xz, vz, bz, c, mask = (
-            tensor[..., part].clone(memory_format=torch.contiguous_format)
-            for tensor in (u.to(v.dtype), x.to(v.dtype), v, b, c0, mask_c)
-        )
 
-        def body(c, frames):
-            h, c = reference.step(*frames[:2], vz, bz, c, frames[2], mask)
-            return c, h
+def scan(
+    u: Tensor, x: Tensor, v: Tensor, b: Tensor, c: Tensor, real: Tensor, mask_c: Tensor
+) -> reference.Direction:
+    """`reference.scan` as one operator of torch."""
+    # which takes no views
+    u, x, v, b, c, real, mask_c = (
+        tensor.clone(memory_format=torch.contiguous_format)
+        for tensor in (u, x, v, b, c, real, mask_c)
+    )
 
-        return scan(body, c, (uz, xz, real.clone()), dim=0, reverse=reverse)
+    def step(c, frame):
+        u, x, real = frame
+        h, c = reference.step(u, x, v, b, c, real, mask_c)
+        return c, h
 
-    half = D // 2 if bidirectional else D
-    ways = [walk(slice(0, half), False)]
-    if bidirectional:
-        ways.append(walk(slice(half, D), True))
-    c_last, h = (torch.cat(parts, -1) for parts in zip(*ways, strict=True))
-    return h.to(x.dtype), c_last, v.new_empty(0)
+    c, h = loop(step, c, (u, x, real), dim=0)
+    return h, c

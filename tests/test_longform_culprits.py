@@ -117,7 +117,7 @@ def test_it_ends_where_nobody_reads(transcribe, monkeypatch):
         calls.append(1)
         raise BrokenPipeError
 
-    monkeypatch.setattr(command, "kept", broken)
+    monkeypatch.setattr(command, "keep", broken)
     assert transcribe("wav/a.flac", "wav/b.flac")[0] == 1
     assert len(calls) == 1
 

@@ -22,7 +22,7 @@ import logging
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -185,11 +185,12 @@ def transcribe(
             seconds = lengths[source]
             if source not in done:
                 told = partial(tell, progress, passed, seconds)
-                decode = partial(
-                    decoder.transcribe, source, seconds, wanted[source], told
-                )
                 with collected(problems):
-                    done[source] = kept(decode, source, given.out, printed)
+                    if given.out is not None:
+                        transcript.check(given.out, source.name)
+                    made = decoder.transcribe(source, seconds, wanted[source], told)
+                    keep(made, given.out, printed)
+                    done[source] = made
             passed += seconds
             tell(progress, passed)
         progress.update(total)
@@ -247,17 +248,10 @@ def there(out: Path, wanted: dict[Source, dict]) -> dict[Source, Transcript]:
     return {source: made for source, made in read.items() if made is not None}
 
 
-def kept(
-    decode: Callable[[], Transcript], source: Source, out: Path | None, printed: IO
-) -> Transcript:
-    """What `decode` gives, once it is written or printed."""
-    if out is not None:
-        transcript.check(out, source.name)
-    made = decode()
+def keep(made: Transcript, out: Path | None, printed: IO) -> None:
     if out is None:
         # past the progress bar
         tqdm.write(made.line, file=printed)
         printed.flush()
     else:
         transcript.write(made, out)
-    return made

@@ -3,6 +3,8 @@
 Autograd differentiates it, so its gradients share no mistake with hand-written ones.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -45,8 +47,9 @@ def recurrence(
     lengths: Tensor | None,
     mask_c: Tensor | None,
     bidirectional: bool,
+    scan: Callable[..., Direction] = scan,
 ) -> Direction:
-    """Computes (h, c_last); arguments as in `espnet_srupp.recurrence.recurrence`."""
+    """Computes (h, c_last) by `scan`; other arguments as in `operator.recurrence`."""
     T, B, _, D = u.shape
     dtype = v.dtype
     c0 = v.new_zeros(B, D) if c0 is None else c0
