@@ -1,14 +1,13 @@
 """Two processes with DistributedDataParallel train as one with the joined batch."""
 
-import os
 import subprocess
 import sys
 from argparse import Namespace
-from pathlib import Path
 
 import pytest
 import torch
 from data.tiny_training import words, write_data
+from processes import unchecked
 from torch import distributed
 from torch.multiprocessing import spawn
 from torch.nn.parallel import DistributedDataParallel
@@ -121,7 +120,9 @@ def loss_and_gradients(rank, encoder, seed):
 def trained(tmp_path_factory):
     """Loss and gradients of each case in each of the processes."""
     folder = tmp_path_factory.mktemp("ddp")
-    spawn(train, (folder,), WORLD)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", unchecked()["PYTHONPATH"])
+        spawn(train, (folder,), WORLD)
     return {
         name: [torch.load(folder / f"{name}.{rank}") for rank in range(WORLD)]
         for name in CASES
@@ -168,10 +169,9 @@ def test_torchrun_starts_a_training_of_several_processes(tmp_path):
     command += ["-m", "espnet2.bin.asr_train", *words(tmp_path, tmp_path / "exp")]
     command += ["--multiprocessing_distributed", "false", "--dist_world_size", "2"]
     command += ["--dist_init_method", "env://", "--dist_backend", "gloo"]
-    environment = {"PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [*command, "--max_epoch", "1"],
-        env=os.environ | environment,
+        env=unchecked() | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
     )

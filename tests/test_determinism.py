@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from data.tiny_training import words, write_data
+from processes import unchecked
 from torch._subclasses import FakeTensorMode
 
 from espnet_srupp import determinism
@@ -38,13 +39,12 @@ def train(folder, exp, device, amp):
     command = [sys.executable, "-m", "espnet_srupp.run", "-m", "espnet2.bin.asr_train"]
     command += [*words(folder, exp), *LONG, "--max_epoch", "2", "--use_amp", amp]
     command += ["--ngpu", str(int(device == "cuda"))]
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "2"}
+    environment = unchecked() | {"OMP_NUM_THREADS": "2"}
     if device == "cuda":
         environment[determinism.ASKED] = "1"
     done = subprocess.run(
         command,
-        env=os.environ | environment,
+        env=environment,
         capture_output=True,
         text=True,
     )

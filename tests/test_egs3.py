@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from processes import unchecked
 
 from espnet_srupp.compat import GENERATION
 
@@ -19,7 +20,6 @@ pytestmark = [
         None in map(find_spec, NEEDED), reason="pip install espnet[train]"
     ),
 ]
-ROOT = Path(__file__).parents[1]
 STAGES = "create_dataset train_tokenizer collect_stats train infer measure".split()
 # of sph2pipe, which the recipe calls, as far as it is needed
 SPH2PIPE = f"""#!{sys.executable}
@@ -72,9 +72,8 @@ def test_espnet3_trains_and_decodes(tmp_path):
         ],
         cwd=recipe,
         env={
-            **os.environ,
+            **unchecked(recipe),
             "PATH": f"{tmp_path}:{os.environ['PATH']}",
-            "PYTHONPATH": f"{ROOT}:{recipe}",
         },
         capture_output=True,
         text=True,

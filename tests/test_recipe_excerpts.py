@@ -4,21 +4,18 @@ A shrunk SRU++ learns a few utterances by heart, by the recipe's own run.sh and
 configuration: its tokens, statistics, training, decoding and scoring fit each other.
 """
 
-import os
 import shutil
 import subprocess
-import sys
 import tarfile
-from pathlib import Path
 
 import pytest
+from data.tones import ROOT, environment
 
 from espnet_srupp.recipe import epochs, results
 from espnet_srupp.recipe.corpora import tedlium3
 
 pytestmark = pytest.mark.once
 
-ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"
 ASR_ARGS = """
 --encoder_conf hidden_size=128 --encoder_conf attention_size=32
@@ -105,12 +102,11 @@ def test_a_few_utterances_are_learnt_by_heart(name, tmp_path):
         *("--inference_nj", "1", "--inference_tag", "beam2"),
         *("--inference_args", "--beam_size 2", "--inference_asr_model", "latest.pth"),
     ]
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         [folder / "run.sh", *map(str, words)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PATH": path, "VIRTUAL_ENV": sys.prefix},
+        env=environment(),
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -25,7 +25,7 @@ def recipe(tmp_path_factory):
 @pytest.fixture(scope="module")
 def finished(recipe):
     """All stages done; the folder and what was printed."""
-    return recipe, run(recipe, "--skip_packing", "false")
+    return recipe, run(recipe, "--skip_packing", "false", checked=True)
 
 
 EXP = "exp/asr_train_raw_bpe15_sp"

@@ -1,12 +1,12 @@
 """A training killed again and again ends where one in peace does, bit for bit."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from processes import unchecked
 
 ROOT = Path(__file__).parents[1]
 DRIVER = ROOT / "tests" / "data" / "kill_training.py"
@@ -16,7 +16,7 @@ DRIVER = ROOT / "tests" / "data" / "kill_training.py"
 def trained(tmp_path_factory):
     """What both trainings have left."""
     folder = tmp_path_factory.mktemp("trained")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment = unchecked() | {"OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(DRIVER), str(folder), "0"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

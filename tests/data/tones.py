@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
+from processes import unchecked
 
 from espnet_srupp.recipe import asr, datadir
 from espnet_srupp.recipe.datadir import DataDir
@@ -96,20 +97,24 @@ def make_recipe(root):
     return recipe
 
 
-def environment():
-    """The environment of this very Python, as when it is activated."""
+def environment(checked=False):
+    """The environment of this very Python, as when it is activated.
+
+    ESPnet checks the types of arguments, as it does for users, where that is asked for.
+    """
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "VIRTUAL_ENV": sys.prefix}
+    found = dict(os.environ) if checked else unchecked()
+    return found | {"PATH": path, "VIRTUAL_ENV": sys.prefix}
 
 
-def run(recipe, *words):
+def run(recipe, *words, checked=False):
     """Runs run.sh from another folder; returns what it prints."""
     done = subprocess.run(
         [str(recipe / "run.sh"), *words],
         capture_output=True,
         text=True,
         cwd=recipe.parents[1],
-        env=environment(),
+        env=environment(checked),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
