@@ -1,10 +1,11 @@
 """Transcribes recordings of any length, hours included, in one exact pass.
 
-MODEL is an ESPnet ASR model with CTC and any encoder. Frontend, normalisation and CTC
-run on tiles of time, and the encoder over the whole recording: with SRU++ memory grows
-linearly with the length, and the attention's time with its square. AUDIO are sound
-files of any rate and of any format of libsndfile, such as WAV, FLAC, MP3 and Ogg but
-not M4A or video, or data directories (wav.scp, perhaps segments).
+MODEL is an ESPnet ASR model with CTC, ESPnet's default frontend and any encoder.
+Frontend, normalisation and CTC run on tiles of time, and the encoder over the whole
+recording: with SRU++ memory grows linearly with the length, and the attention's time
+with its square. AUDIO are sound files of any rate and of any format of libsndfile, such
+as WAV, FLAC, MP3 and Ogg but not M4A or video, or data directories (wav.scp, perhaps
+segments).
 
 --search greedy and prefix are by CTC alone, over the whole recording. joint is ESPnet's
 joint decoding by CTC and attention, in overlapping windows, as a decoder has learned to

@@ -27,9 +27,10 @@ CONFIGS = ("asr_config", "lm_config", "inference_config")
 HELP = ("-h", "--help")
 METAVARS = {str: "TEXT", int: "N", float: "X", bool: "true|false"}
 USAGE = "run.sh [--option value ...]"
-NOTE = """Options and stages are those of ESPnet's asr.sh. Paths are relative to the
-recipe's folder; corpora, and input files that are not there, are sought in the folder
-where the command was given. Your own data: recipes/own/asr1/run.sh --OWN DIR.
+NOTE = """Options and stages, but for 15, are those of ESPnet's asr.sh. Paths are
+relative to the recipe's folder; corpora, and input files that are not there, are sought
+in the folder where the command was given. Your own data: recipes/own/asr1/run.sh --OWN
+DIR.
 
 stages: 1 data, 2 speed perturbation, 3 format, 4 filter by length, 5 tokens,
         6 statistics, 7 training, 8 perplexity of a language model (--use_lm true),
