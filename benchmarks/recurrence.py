@@ -54,19 +54,20 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     count = machine.positive
-    parser.add_argument("--frames", type=count, default=400)
-    parser.add_argument("--batch", type=count, default=16)
-    parser.add_argument("--size", type=count, default=3328)
-    parser.add_argument("--repeats", type=count, help="runs; 9 on a CPU, 50 on a GPU")
+    parser.add_argument("--frames", type=count, default=400, help="(400)")
+    parser.add_argument("--batch", type=count, default=16, help="(16)")
+    parser.add_argument("--size", type=count, default=3328, help="(3328)")
+    parser.add_argument("--repeats", type=count, help="runs (CPU 9, GPU 50)")
     parser.add_argument("--json", type=machine.writable, help="file for the figures")
     cpu = parser.add_argument_group("on a CPU")
-    cpu.add_argument("--threads", type=count, default=2)
-    cpu.add_argument("--train-repeats", type=count, default=3, help="with gradients")
+    cpu.add_argument("--threads", type=count, default=2, help="(2)")
+    cpu.add_argument(
+        "--train-repeats", type=count, default=3, help="runs with gradients (3)"
+    )
     gpu = parser.add_argument_group("on a GPU")
     gpu.add_argument("--sweep", action="store_true", help="time every launch geometry")
     args = parser.parse_args()
