@@ -67,7 +67,7 @@ def test_language_model_without_weight_is_a_mistake(tmp_path):
     config = tmp_path / "decode.yaml"
     config.write_text("lm_weight: 0.0\n")
     given = {"use_lm": True, "inference_config": str(config)}
-    with pytest.raises(RecipeError, match="decode.yaml.*conf/decode_asr_lm.yaml"):
+    with pytest.raises(RecipeError, match="decode.yaml.*give --inference_args .--lm_w"):
         asr.check_weight(Options(**given))
     asr.check_weight(Options(**given, inference_args="--lm_weight 0.2"))
     # ESPnet's own weight is 1

@@ -127,8 +127,8 @@ def check_weight(given: Options) -> None:
     if config.number(settings, "lm_weight", 1) == 0:
         raise RecipeError(
             f"lm_weight is 0 in {given.inference_config}, so --use_lm true has no "
-            "effect: give an --inference_config for language models, such as "
-            "conf/decode_asr_lm.yaml, or --inference_args '--lm_weight 0.3'"
+            "effect: give --inference_args '--lm_weight 0.3', or an --inference_config "
+            "made for language models"
         )
 
 
