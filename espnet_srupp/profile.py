@@ -95,13 +95,10 @@ def profile(encoder: nn.Module, input_size: int, frames: int) -> list[Part]:
 
 def count_flops(encoder: nn.Module, xs: torch.Tensor) -> dict[str, int]:
     """Operations of each module on one utterance: (1, T, features) or (1, T) ids."""
-    counter = FlopCounterMode(
-        display=False,
-        # known to torch on other devices only
-        custom_mapping={
-            torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: sdpa_flops
-        },
-    )
+    # known to torch on other devices only
+    of_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    attention = {of_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v)}
+    counter = FlopCounterMode(display=False, custom_mapping=attention)
     # conditioning on a CTC needs a vocabulary, which a config does not have
     was = encoder.training, getattr(encoder, "interctc_use_conditioning", False)
     encoder.interctc_use_conditioning = False
@@ -130,13 +127,6 @@ def takes_tokens(encoder: nn.Module) -> bool:
     return any(
         n.startswith("embed") and isinstance(m, nn.Embedding) for n, m in modules
     )
-
-
-def sdpa_flops(
-    query: torch.Size, key: torch.Size, value: torch.Size, *_: object, **__: object
-) -> int:
-    """Operations of attention with queries, keys and values of these shapes."""
-    return sdpa_flop_count(query, key, value)
 
 
 def count_parameters(module: nn.Module) -> int:
