@@ -44,8 +44,8 @@ def build_encoder(config: dict) -> tuple[nn.Module, int]:
     """Builds the encoder of an ASR config of ESPnet, and tells its features per frame.
 
     Raises:
-        ValueError: ESPnet or this package has no such encoder or frontend, or it is
-            the config of a language model.
+        ValueError: ESPnet or this package has no such encoder or frontend, or the
+            config names no encoder.
         TypeError: `encoder_conf` has an option that the encoder does not take.
     """
     from espnet2.tasks import asr
@@ -56,9 +56,10 @@ def build_encoder(config: dict) -> tuple[nn.Module, int]:
         # an empty one is None in YAML
         return cls(**size, **(config.get(f"{kind}_conf") or {}))
 
-    if "lm" in config and "encoder" not in config:
-        # ESPnet's default encoder is none of its
-        raise ValueError("it is of a language model: give one with an encoder")
+    if "encoder" not in config:
+        # ESPnet takes an RNN then
+        what = "is of a language model and " if "lm" in config else ""
+        raise ValueError(f"it {what}has no encoder: give the YAML of a training")
     input_size = config.get("input_size")
     if not input_size and config.get("frontend", "default") is None:
         raise ValueError("it has no frontend: give input_size, its values per frame")
@@ -183,9 +184,6 @@ def main() -> None:
             # ESPnet3's YAML of a training
             config = config["model"]
         encoder, input_size = build_encoder(config)
-        if "encoder" not in config:
-            # ESPnet takes an RNN then
-            parser.error(f"{args.config} has no encoder: give the YAML of a training")
         parts = profile(encoder, input_size, args.frames)
     except RecipeError as error:
         parser.error(str(error))
