@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from torch import nn
 from torch.nn.modules import module as any_module
 
-KINDS = ("forward_pre_hooks", "forward_hooks")
+KINDS = ("forward_pre_hooks", "forward_hooks", "backward_pre_hooks", "backward_hooks")
 
 
 def watched(modules: Iterable[nn.Module]) -> bool:

@@ -79,6 +79,16 @@ def test_hooks_are_called_on_a_gpu(watched, kind):
     assert len(called) == 1
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("kind", ["full_backward", "full_backward_pre"])
+def test_full_backward_hooks_are_refused_and_not_passed_by(device, kind):
+    with FakeTensorMode(), torch.device(device):
+        module = Conv2dSubsampling(24, 6)
+        getattr(module.conv[0], f"register_{kind}_hook")(print)
+        with pytest.raises(RuntimeError, match="modified inplace"):
+            module(torch.empty(2, 30, 24))
+
+
 @ALL
 @BOTH
 @pytest.mark.requires_cuda
