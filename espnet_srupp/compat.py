@@ -10,17 +10,6 @@ from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from typing import Any
 
-__all__ = [
-    "ASR_TASK",
-    "ESPNET_VERSION",
-    "GENERATION",
-    "AbsEncoder",
-    "ClassChoices",
-    "TooShortUttError",
-    "exists",
-    "import_lazily",
-]
-
 NETS = {202611: "espnet2.legacy.nets", 202511: "espnet.nets"}
 ASR_TASKS = (
     "espnet3.systems.esp2_asr.task",

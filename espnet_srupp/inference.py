@@ -10,5 +10,3 @@ import espnet_srupp.register  # noqa: F401
 
 # after the registration, which keeps ESPnet 202511 from the network
 Speech2Text = import_module("espnet2.bin.asr_inference").Speech2Text
-
-__all__ = ["Speech2Text"]

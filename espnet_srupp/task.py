@@ -5,8 +5,6 @@ from importlib import import_module
 import espnet_srupp.register  # noqa: F401
 from espnet_srupp.compat import ASR_TASK
 
-__all__ = ["ASRTask"]
-
 
 class ASRTask(import_module(ASR_TASK).ASRTask):
     """ESPnet's own ASR task with `srupp` among its encoders.
