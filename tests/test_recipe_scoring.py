@@ -130,6 +130,12 @@ def test_a_byte_order_mark_is_named(tmp_path):
         scoring.read_hypotheses(tmp_path / "hyp")
 
 
+def test_results_that_are_not_utf_8_are_named(tmp_path):
+    (tmp_path / "hyp").write_bytes("a é\n".encode("latin-1"))
+    with pytest.raises(RecipeError, match="hyp is not UTF-8: convert it with iconv"):
+        scoring.read_hypotheses(tmp_path / "hyp")
+
+
 def test_transcripts_have_sclites_form(tmp_path):
     scored(tmp_path, REFERENCE, {**HYPOTHESIS, "a2": ""})
     directory = tmp_path / "score"

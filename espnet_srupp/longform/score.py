@@ -25,7 +25,7 @@ from espnet_srupp.longform.cells import Result, Utterance
 from espnet_srupp.longform.counting import Pair, tally
 from espnet_srupp.longform.sets import Set
 from espnet_srupp.longform.table import Scores
-from espnet_srupp.recipe import datadir, files
+from espnet_srupp.recipe import datadir, files, scoring
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import cores
@@ -143,7 +143,7 @@ def compare(
 ) -> list[Utterance]:
     """Counts errors in what models have decoded; adds the rest to `problems`."""
     data = datadir.read(each.reference)
-    texts = {model: sets.read_texts(path) for model, path in each.models.items()}
+    texts = {m: scoring.read_hypotheses(path) for m, path in each.models.items()}
     problems += sets.left_out(data, each, texts)
     seconds = lengths.seconds(data, each.reference, given.fs)
     heard = {model: [u for u in data.text if u in t] for model, t in texts.items()}

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from espnet_srupp.longform.groups import shortened
 from espnet_srupp.longform.table import ALL
-from espnet_srupp.recipe import scoring
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 
@@ -81,14 +80,6 @@ def read_models(words: list[str]) -> dict[str, Path]:
                 "folder that holds its text"
             )
     return models
-
-
-def read_texts(path: Path) -> dict[str, str]:
-    """Reads hypotheses; a file without any is legal."""
-    try:
-        return scoring.read_hypotheses(path)
-    except UnicodeDecodeError as error:
-        raise RecipeError(f"{path} is not UTF-8: convert it with iconv") from error
 
 
 def left_out(

@@ -86,9 +86,16 @@ def read_texts(reference: Path, hypothesis: Path) -> dict[str, tuple[str, str]]:
 
 
 def read_hypotheses(path: Path) -> dict[str, str]:
-    """Reads "id text" lines; unlike a transcript, a result may be empty."""
+    """Reads "id text" lines; unlike a transcript, a result may be empty.
+
+    Raises:
+        RecipeError: it is not UTF-8, has a byte order mark or an utterance twice.
+    """
     found: dict[str, str] = {}
-    lines = path.read_text("utf-8").split("\n")
+    try:
+        lines = path.read_text("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path} is not UTF-8: convert it with iconv") from error
     if lines[0].startswith("\ufeff"):
         raise RecipeError(
             f"{path} begins with a byte order mark, as some editors write it: save it "
