@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +35,7 @@ class Recogniser:
     rate: int
     input_layer: str | None
     spelling: Spelling
-    dtype: torch.dtype = torch.float32
+    dtype: torch.dtype
 
     @property
     def frame(self) -> float:
@@ -52,12 +53,11 @@ class Recogniser:
             The encoder's output (T', D') and where its frames lie in time; T' is 0
             where there are too few features for a frame.
         """
-        T = len(xs)
-        try:
-            xs = self.encoder(xs) if T else self.nothing(xs)
-        except TooShortUttError:
-            xs = self.nothing(xs)
-        return xs, self.clock(T, len(xs))
+        encoded = xs.new_zeros(0, self.espnet.encoder.output_size())
+        if len(xs):
+            with suppress(TooShortUttError):
+                encoded = self.encoder(xs)
+        return encoded, self.clock(len(xs), len(encoded))
 
     def encoder(self, xs: Tensor) -> Tensor:
         """(T, D) -> (T', D')"""
@@ -72,10 +72,6 @@ class Recogniser:
         # with an intermediate CTC, its outputs come along
         xs = xs[0] if isinstance(xs, tuple) else xs
         return xs[0, : olens[0]].float()
-
-    def nothing(self, xs: Tensor) -> Tensor:
-        """(0, D')"""
-        return xs.new_zeros(0, self.espnet.encoder.output_size())
 
     def clock(self, T: int, frames: int) -> Clock:
         """Where the encoder's `frames` of `T` features lie.
