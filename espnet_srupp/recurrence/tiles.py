@@ -15,6 +15,7 @@ from torch.autograd.forward_ad import unpack_dual
 from torch.profiler import record_function
 from torch.utils._device import DeviceContext
 
+from . import team
 from .arrays import empty, to_numpy, to_torch
 from .operator import STATE
 
@@ -39,7 +40,7 @@ def serves(x: Tensor, parameters: Iterable[Tensor] = ()) -> bool:
     # and who looks at operators or functions would not see those of other threads
     traced = traced or torch._C._len_torch_dispatch_stack() > 0 or in_a_mode()
     # and who asks for tangents is to hear of it there
-    if traced or type(x) is not Tensor or any(map(watched, (x, *parameters))):
+    if traced or type(x) is not Tensor or any(map(transformed, (x, *parameters))):
         return False
     mixed = torch.is_autocast_enabled("cpu")
     dtype = torch.get_autocast_dtype("cpu") if mixed else x.dtype
@@ -54,7 +55,8 @@ def in_a_mode() -> bool:
     return any(type(mode) is not DeviceContext for mode in modes)
 
 
-def watched(tensor: Tensor) -> bool:
+def transformed(tensor: Tensor) -> bool:
+    """Whether torch.func has wrapped it, or it has a tangent."""
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         return True
     return unpack_dual(tensor).tangent is not None
@@ -82,7 +84,8 @@ def project(
     Raises:
         ValueError: a length is not in [0, T].
     """
-    from . import cpu, loops, team
+    # numba, which a machine with a GPU may lack
+    from . import cpu, loops
 
     T, B, D = x.shape
     lengths = cpu.checked(lengths, T, B)
