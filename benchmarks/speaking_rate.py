@@ -9,6 +9,7 @@ a second CTC with letters needs at least.
 """
 
 import argparse
+from itertools import pairwise
 from pathlib import Path
 
 import machine
@@ -53,7 +54,7 @@ def parse() -> argparse.Namespace:
 def rate(data: DataDir, key: str) -> float:
     """Frames a second that CTC needs at least for the characters of an utterance."""
     text = data.text[key]
-    frames = len(text) + sum(a == b for a, b in zip(text, text[1:], strict=False))
+    frames = len(text) + sum(a == b for a, b in pairwise(text))
     if data.segments:
         _, start, end = data.segments[key]
         return frames / (end - start)

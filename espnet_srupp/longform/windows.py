@@ -16,6 +16,7 @@ they agree on nothing nearer to the middle.
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 import torchaudio
@@ -127,7 +128,7 @@ def aligned(log_probs: Tensor, ids: list[int], blank: int) -> list[Token]:
     Where there are more tokens than CTC can put into the frames, evenly spaced.
     """
     T = log_probs.shape[1]
-    repeated = sum(a == b for a, b in zip(ids, ids[1:], strict=False))
+    repeated = sum(a == b for a, b in pairwise(ids))
     if not ids or len(ids) + repeated > T:
         # the empty list, too, as forced_align refuses it
         edges = [number * T // max(1, len(ids)) for number in range(len(ids) + 1)]
