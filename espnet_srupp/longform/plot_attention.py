@@ -140,9 +140,9 @@ def look(word: str, source: Source, checkpoint: str | None) -> Map:
     name, equals, path = word.rpartition("=")
     if Path(word).exists() or not (name and path):
         name, path = "", word
-    with loading.files(Path(path), checkpoint) as files:
-        recogniser = loading.load(files, "cpu")
-        title = name or config.load(files.config).get("encoder", "rnn")
+    with loading.files(Path(path), checkpoint) as paths:
+        recogniser = loading.load(paths, "cpu")
+        title = name or config.load(paths.config).get("encoder", "rnn")
     encoder = recogniser.espnet.encoder
     found = probe.watch(encoder)
     with torch.inference_mode():
