@@ -101,8 +101,10 @@ def watch(module: SRUppAttention) -> list[float]:
     @torch.no_grad()
     def hook(module: SRUppAttention, inputs: tuple) -> None:
         x, lengths = inputs
+        # None where no utterance is shorter than the others
+        real = None if lengths is None else lengths[0]
         if not found:
-            found.append(probe.scores(module, x[: lengths[0], :1]).std().item())
+            found.append(probe.scores(module, x[:real, :1]).std().item())
 
     module.register_forward_pre_hook(hook)
     return found
