@@ -1,6 +1,6 @@
 """Errors and repetitions in one hypothesis, counted by words and by characters."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class Tally:
         repeated: tokens of the hypothesis, as `repeated` counts them.
     """
 
-    counts: Counts = field(default_factory=Counts)
+    counts: Counts = Counts()
     repeated: int = 0
 
     def __add__(self, other: "Tally") -> "Tally":
