@@ -67,7 +67,7 @@ def by_scan(
 
 def scan(
     u: Tensor, x: Tensor, v: Tensor, b: Tensor, c: Tensor, real: Tensor, mask_c: Tensor
-) -> reference.Direction:
+) -> tuple[Tensor, Tensor]:
     """`reference.scan` as one operator of torch."""
     # which takes no views
     u, x, v, b, c, real, mask_c = (

@@ -8,12 +8,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-Direction = tuple[Tensor, Tensor]
-
 
 def step(
     u: Tensor, x: Tensor, v: Tensor, b: Tensor, c: Tensor, real: Tensor, mask_c: Tensor
-) -> Direction:
+) -> tuple[Tensor, Tensor]:
     """(h_t, c_t) of one frame from the state before; `real` (B, 1) tells padding."""
     f = torch.sigmoid(u[:, 0] + v[0] * c + b[0])  # (B, D)
     r = torch.sigmoid(u[:, 1] + v[1] * c + b[1])
@@ -29,7 +27,7 @@ def scan(
     c: Tensor,
     real: Tensor,
     mask_c: Tensor,
-) -> Direction:
+) -> tuple[Tensor, Tensor]:
     """Walks frames in the order given; `real` (T, B, 1) tells frames from padding."""
     hs = []
     for t in range(len(x)):
@@ -47,8 +45,8 @@ def recurrence(
     lengths: Tensor | None,
     mask_c: Tensor | None,
     bidirectional: bool,
-    scan: Callable[..., Direction] = scan,
-) -> Direction:
+    scan: Callable[..., tuple[Tensor, Tensor]] = scan,
+) -> tuple[Tensor, Tensor]:
     """Computes (h, c_last) by `scan`; other arguments as in `operator.recurrence`."""
     T, B, _, D = u.shape
     dtype = v.dtype
