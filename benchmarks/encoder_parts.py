@@ -8,7 +8,7 @@ from torch.profiler import ProfilerActivity
 
 # part by what an operator's name contains, the first that fits
 PARTS = {
-    "recurrence": ("recurrence", "srupp_"),
+    "recurrence": ("recurrence",),
     "convolution": ("conv",),
     "attention": ("attention", "bmm", "softmax", "masked_fill"),
     "projections": ("mm", "linear", "gemm"),
