@@ -235,6 +235,13 @@ def test_more_than_a_tenth_stops_in_any_case(corpus):
         audio.format_audio(Path("data/train"), Path("d/t"), FS, "flac", 1)
 
 
+def test_what_resampling_leaves_no_sample_of_is_left_out(corpus):
+    write([0.5], 3 * FS)(corpus / "wav" / "train-07.flac")
+    target = Path("dump/train")
+    audio.format_audio(Path("data/train"), target, FS, "flac", 1, resample=True)
+    assert read_table(target / "dropped").keys() == {"train-07"}
+
+
 def test_a_test_set_stays_whole(corpus):
     AUDIO["silent"](corpus / "wav" / "dev-01.flac")
     source, target = Path("data/dev"), Path("dump/dev")

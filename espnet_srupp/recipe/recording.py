@@ -101,6 +101,12 @@ def convert(job: Recording) -> Heard:
         if job.resample and rate != job.rate:
             audio, rate = soxr.resample(audio, rate, job.rate), job.rate
         check_rate(job, rate)
+        if not len(audio):
+            raise DataError(
+                f"{job.source} (utterance {job.key}) is too short to have a sample at "
+                f"{rate} Hz: leave it out",
+                "no samples",
+            )
     except DataError as error:
         found.faults = dict.fromkeys(job.cuts, error)
         return found
