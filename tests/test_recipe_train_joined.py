@@ -1,12 +1,13 @@
 """Utterances are joined for training with what is bad left out, as stage 2 does."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
-from espnet_srupp.recipe import datadir, longform
+from espnet_srupp.recipe import datadir, longform, stage
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options
@@ -46,6 +47,15 @@ def test_strict_stops_at_bad_utterances(training):
     options = Options(train_set="train", valid_set="dev", nj=1)
     with pytest.raises(RecipeError, match=r"wav/fcaw-an4-b.wav .* is truncated"):
         longform.join(options, Path("data/train"), 2)
+
+
+def test_what_was_joined_with_less_is_joined_anew_as_strict(training):
+    options = Options(train_set="train", valid_set="dev")
+    before, after = (
+        longform.joining(2, given, Path("data/train"), 2).record()
+        for given in (options, replace(options, strict=True))
+    )
+    assert stage.difference(before, after) == "strict was not set, is True"
 
 
 def test_what_is_largely_bad_is_not_joined(training):

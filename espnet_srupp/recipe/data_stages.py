@@ -144,9 +144,7 @@ def perturb(given: Options, names: Layout) -> Iterator[Step]:
     else:
         say("stage 2: no other speeds (--speed_perturb_factors)")
     if given.train_joined:
-        yield longform.joining(
-            2, given, source, given.train_joined, strict=given.strict
-        )
+        yield longform.joining(2, given, source, given.train_joined)
         sets = [target, longform.joined(source, given.train_joined)]
         yield Step(
             2,
