@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from espnet_srupp.recipe import asr, decoding
+from espnet_srupp.recipe.corpora import librispeech
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options
 
@@ -180,3 +181,22 @@ def test_a_missing_gpu_for_decoding_is_told_before_the_data_are_prepared(
     given = {"train_set": "a", "valid_set": "b", "test_sets": "c", "ngpu": 0}
     with pytest.raises(RecipeError, match="--gpu_inference true: torch finds no GPU"):
         asr.run(Options("no corpus", **given, gpu_inference=True))
+
+
+def test_a_corpus_that_is_not_noted_any_more_is_sought_elsewhere(tmp_path, monkeypatch):
+    def prepare(data, downloads, folder, partial):
+        sought.append(folder)
+        for name in ("train", "dev", "test"):
+            (data / name).mkdir(parents=True, exist_ok=True)
+            (data / name / ".corpus").touch()
+
+    sought = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(librispeech, "prepare", prepare)
+    command = ["--corpus", "librispeech", *SETS, "--stop_stage", "1"]
+    assert asr.main([*command, "--LIBRISPEECH", str(tmp_path)]) == 0
+    assert asr.main([*command, "--force", "true"]) == 0
+    # as the second command says
+    Path("data/.corpus").unlink()
+    assert asr.main(command) == 0
+    assert sought == [tmp_path, tmp_path, None]

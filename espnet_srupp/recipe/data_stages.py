@@ -43,7 +43,7 @@ def prepare(given: Options, names: Layout) -> Iterator[Step]:
         # before a download, and not only when a set is written
         check=lambda: [check_ours(path, 1) for path in step.outputs],
     )
-    if not step.options and (before := stage.read(step.marker)):
+    if not (step.options or given.on_disk) and (before := stage.read(step.marker)):
         # what was made from an archive stands when it is not named again
         step.options.update(before["options"])
     if folder := step.options.get("folder"):
