@@ -202,6 +202,13 @@ def test_help_shows_every_option_with_its_default(capsys):
     assert "(default: false)" in shown
 
 
+@pytest.mark.parametrize("word", ["-h", "--help"])
+def test_help_is_no_value_of_an_option_that_needs_none(word, capsys):
+    with pytest.raises(SystemExit):
+        options("--check", word)
+    assert "--stop_stage N" in capsys.readouterr().out
+
+
 def test_help_shows_what_the_recipe_gives(capsys):
     with pytest.raises(SystemExit):
         options("--nbpe", "5000", "--use_lm", "true", "--help", "--nbpe", "7")

@@ -96,7 +96,7 @@ def joined(words: Sequence[str]) -> Iterator[str]:
                 + (nearest(name, alone, "--") or "--help lists them")
             )
         if not equals:
-            if alone[name] and (not rest or rest[0].startswith("--")):
+            if alone[name] and (not rest or rest[0].startswith("-")):
                 value = alone[name]
             elif rest:
                 value = rest.popleft()
