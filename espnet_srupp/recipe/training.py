@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
+import torch
+
+from espnet_srupp.encoder import SRUppEncoder
 from espnet_srupp.recipe import (
     checkpoints,
     commands,
@@ -130,8 +133,6 @@ def check_encoder(options: Options) -> None:
     settings = config.read(options.asr_config, options.asr_args)
     if settings.get("encoder") != "srupp":
         return
-    from espnet_srupp.encoder import SRUppEncoder
-
     known = inspect.signature(SRUppEncoder).parameters
     for key in settings:
         group, _, name = key.partition(".")
@@ -161,8 +162,6 @@ def gpus(options: Options) -> int:
 
 def gpus_here() -> int:
     """The number of GPUs of this machine that torch can use."""
-    import torch
-
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
@@ -182,8 +181,6 @@ def machine(options: Options, ngpu: int) -> str:
     if options.launched:
         return place(options, ngpu)
     if ngpu:
-        import torch
-
         return f"{ngpu} x {torch.cuda.get_device_name(0)}"
     cpuinfo = Path("/proc/cpuinfo")
     text = cpuinfo.read_text() if cpuinfo.exists() else ""
