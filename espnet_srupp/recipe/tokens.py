@@ -155,11 +155,7 @@ def join(pieces: list[str]) -> str:
 
 
 def train_pieces(given: Options, folder: Path) -> list[str]:
-    """Makes bpe.model and bpe.vocab from train.txt with asr.sh's arguments.
-
-    Returns:
-        The pieces without SentencePiece's own <unk>, <s> and </s>.
-    """
+    """Makes bpe.model and bpe.vocab of train.txt as asr.sh; returns their `pieces`."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         input=str(folder / "train.txt"),
@@ -171,10 +167,10 @@ def train_pieces(given: Options, folder: Path) -> list[str]:
         user_defined_symbols=given.symbols,
         minloglevel=1,
     )
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    pieces = [processor.id_to_piece(i) for i in range(len(processor))]
-    scores = [processor.get_score(i) for i in range(len(processor))]
-    vocab = "".join(f"{p}\t{s:g}\n" for p, s in zip(pieces, scores, strict=True))
-    (folder / "bpe.model").write_bytes(model.getvalue())
+    path = folder / "bpe.model"
+    path.write_bytes(model.getvalue())
+    made = load_processor(path)
+    rows = ((made.id_to_piece(i), made.get_score(i)) for i in range(len(made)))
+    vocab = "".join(f"{piece}\t{score:g}\n" for piece, score in rows)
     (folder / "bpe.vocab").write_text(vocab, encoding="utf-8")
-    return pieces[3:]
+    return pieces(path)
