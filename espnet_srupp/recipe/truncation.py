@@ -9,14 +9,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import BinaryIO
 
+from espnet_srupp.recipe.ogg import HEADER, LAST
+
 # a writer that cannot seek leaves a length of about this or more
 UNKNOWN = 0x7F000000
 UNKNOWN_LONG = 1 << 40  # of 64 bits; no file can be that long, or even be sought in
 LONG = 0xFFFFFFFF  # in RF64: the length is that of the chunk ds64
 W64_HEADER = 24  # bytes of a chunk's name and length, which counts them
-OGG_HEADER = 27  # bytes of a page, before the lengths of its segments
 OGG_TAIL = 1 << 17  # two pages at least
-LAST_PAGE = 4
 
 
 def truncated(path: str) -> bool:
@@ -89,10 +89,10 @@ def ogg_end(file: BinaryIO) -> int:
     if (at := tail.rfind(b"OggS\0")) < 0:
         return 0
     page = tail[at:]
-    if len(page) < OGG_HEADER or not page[5] & LAST_PAGE:
+    if len(page) < HEADER or not page[5] & LAST:
         return size + 1
-    content = OGG_HEADER + page[26]
-    return begin + at + content + sum(page[OGG_HEADER:content])
+    content = HEADER + page[26]
+    return begin + at + content + sum(page[HEADER:content])
 
 
 ENDS: dict[bytes, Callable[[BinaryIO], int]] = {
