@@ -144,7 +144,6 @@ def pcm(samples: np.ndarray) -> np.ndarray:
 def save(path: Path, samples: np.ndarray, rate: int) -> None:
     """Writes samples (N,) in [-1, 1] as 16 bits in the format of the suffix."""
     encoded = io.BytesIO()
-    form = {"subtype": "PCM_16", "format": path.suffix[1:]}
-    soundfile.write(encoded, pcm(samples), rate, **form)
+    soundfile.write(encoded, pcm(samples), rate, "PCM_16", format=path.suffix[1:])
     # written by python, because libsndfile does not say that the disk is full
     path.write_bytes(encoded.getvalue())
