@@ -104,18 +104,21 @@ def without(data: DataDir, utterances: Collection[str]) -> DataDir:
     return left
 
 
-def write(data: DataDir, path: Path) -> None:
+def write(data: DataDir, path: Path, ours: bool = False) -> None:
     """Writes a data directory, all of it or nothing; an old one is replaced.
 
     Args:
         data: what to write, in any order.
         path: the directory.
+        ours: stages 1 and 2 may replace it, see `stamp`.
 
     Raises:
         RecipeError: as for `read`, or the disk is full.
     """
     with atomic_dir(path) as directory:
         write_files(data, directory, path)
+        if ours:
+            stamp(directory)
 
 
 def write_files(data: DataDir, directory: Path, path: Path) -> None:
@@ -164,9 +167,7 @@ def combine(sources: list[Path], target: Path, strict: bool = False) -> None:
                     "rename one"
                 )
             mine |= others
-    with atomic_dir(target) as directory:
-        write_files(made, directory, target)
-        stamp(directory)
+    write(made, target, ours=True)
 
 
 def usable(path: Path, strict: bool) -> DataDir:

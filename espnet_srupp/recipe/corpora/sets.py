@@ -6,8 +6,7 @@ from shutil import rmtree
 
 from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
-from espnet_srupp.recipe.files import atomic_dir
-from espnet_srupp.recipe.stamp import check_ours, stamp, stamped
+from espnet_srupp.recipe.stamp import check_ours, stamped
 
 
 def write(made: Mapping[str, DataDir | None], data: Path) -> None:
@@ -25,8 +24,6 @@ def write(made: Mapping[str, DataDir | None], data: Path) -> None:
         path = data / name
         if contents is not None:
             check_ours(path, 1)
-            with atomic_dir(path) as directory:
-                datadir.write_files(contents, directory, path)
-                stamp(directory)
+            datadir.write(contents, path, ours=True)
         elif stamped(path):
             rmtree(path)
