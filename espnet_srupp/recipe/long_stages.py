@@ -15,19 +15,18 @@ from espnet_srupp.recipe.stage import Step
 
 def evaluate_long(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 15: error rates of joined utterances, and their pictures."""
-    exps = longform.models(given, names)
-    checkpoints = {
-        model: experiment.model_file(given, replace(names, exp=exp))
-        for model, exp in exps.items()
+    models = {
+        name: (exp, experiment.model_file(given, replace(names, exp=exp)))
+        for name, exp in longform.models(given, names).items()
     }
     # before any is transcribed, which takes long
     for source, number in product(names.tests.values(), given.joined):
         yield longform.joining(15, given, source, number)
+    unit = scoring.unit(given, names)
     for name, source in names.tests.items():
         references = [longform.joined(source, number) for number in given.joined]
         target = names.exp / "longform" / name
-        yield from evaluate_set(given, references, exps, checkpoints, target)
-        unit = scoring.unit(given, names)
+        yield from evaluate_set(given, references, models, target)
         say(
             f"results in {target}: scores.md, {unit}_by_length.png, "
             f"{unit}_errors.png\n\n{longform.table(target / 'scores.md', unit)}"
@@ -37,19 +36,17 @@ def evaluate_long(given: Options, names: Layout) -> Iterator[Step]:
 def evaluate_set(
     given: Options,
     references: Sequence[Path],
-    exps: Mapping[str, Path],
-    checkpoints: Mapping[str, Path],
+    models: Mapping[str, tuple[Path, Path]],
     target: Path,
 ) -> Iterator[Step]:
     """Transcribes a test set's joined `references` by each model, scores and draws."""
     results = {
-        reference: {m: target / reference.name / m for m in checkpoints}
+        reference: {name: target / reference.name / name for name in models}
         for reference in references
     }
     for reference, found in results.items():
-        for model, folder in found.items():
-            made_by = exps[model], checkpoints[model]
-            yield transcription(given, *made_by, reference, folder)
+        for name, folder in found.items():
+            yield transcription(given, *models[name], reference, folder)
     folders = [folder for found in results.values() for folder in found.values()]
     yield Step(
         15,
@@ -60,7 +57,7 @@ def evaluate_set(
             *(reference / "text" for reference in references),
             *(folder / n for folder in folders for n in longform.RESULTS),
         ],
-        {**given.some("score_opts"), "models": " ".join(checkpoints)},
+        {**given.some("score_opts"), "models": " ".join(models)},
     )
     yield Step(
         15,
