@@ -146,16 +146,21 @@ def perturb(given: Options, names: Layout) -> Iterator[Step]:
     if given.train_joined:
         yield longform.joining(2, given, source, given.train_joined)
         sets = [target, longform.joined(source, given.train_joined)]
-        yield Step(
-            2,
-            f"{sets[0]} and {sets[1]} together",
-            partial(datadir.combine, sets, DATA / names.train_set, given.strict),
-            [DATA / names.train_set],
-            [table for path in sets for table in tables(path)],
-            given.strictness,
-            check=partial(check_ours, DATA / names.train_set, 2),
-            reads=sets,
-        )
+        yield combining(given, sets, DATA / names.train_set)
+
+
+def combining(given: Options, sets: list[Path], target: Path) -> Step:
+    """The step that puts a training set and its joined utterances together."""
+    return Step(
+        2,
+        f"{sets[0]} and {sets[1]} together",
+        partial(datadir.combine, sets, target, given.strict),
+        [target],
+        [table for path in sets for table in tables(path)],
+        given.strictness,
+        check=partial(check_ours, target, 2),
+        reads=sets,
+    )
 
 
 def resampling(given: Options, source: Path, target: Path) -> Step:
