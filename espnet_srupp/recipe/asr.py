@@ -88,6 +88,18 @@ def chosen(given: Options) -> list[int]:
         if getattr(given, name):
             left_out |= set(numbers)
     asked = range(max(given.stage, 1), min(given.stop_stage, LAST) + 1)
+    check_asked(given, asked, absent)
+    left = [n for n in asked if n not in left_out]
+    if not left:
+        say(
+            f"nothing to do from stage {asked[0]} to {asked[-1]}: packing needs "
+            "--skip_packing false, and other stages no --skip option that names them"
+        )
+    return left
+
+
+def check_asked(given: Options, asked: range, absent: set[int]) -> None:
+    """Raises RecipeError where the stages that are asked for are not there."""
     if given.stage > given.stop_stage:
         raise RecipeError(
             f"--stage {given.stage} is after --stop_stage {given.stop_stage}: exchange "
@@ -108,13 +120,6 @@ def chosen(given: Options) -> list[int]:
             "stage 15 needs --longform, how many utterances to join: give for example "
             '--longform "1 3 10 30"'
         )
-    left = [n for n in asked if n not in left_out]
-    if not left:
-        say(
-            f"nothing to do from stage {asked[0]} to {asked[-1]}: packing needs "
-            "--skip_packing false, and other stages no --skip option that names them"
-        )
-    return left
 
 
 def check_weight(given: Options) -> None:
