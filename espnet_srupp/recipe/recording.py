@@ -97,16 +97,7 @@ def convert(job: Recording) -> Heard:
     """Reads a recording, cuts, perturbs, writes; what cannot be read is a fault."""
     found = Heard()
     try:
-        audio, rate = sound.load(job.source, job.key)
-        if job.resample and rate != job.rate:
-            audio, rate = soxr.resample(audio, rate, job.rate), job.rate
-        check_rate(job, rate)
-        if not len(audio):
-            raise DataError(
-                f"{job.source} (utterance {job.key}) is too short to have a sample at "
-                f"{rate} Hz: leave it out",
-                "no samples",
-            )
+        audio, rate = load(job)
     except DataError as error:
         found.faults = dict.fromkeys(job.cuts, error)
         return found
@@ -143,13 +134,24 @@ def note(found: Heard, utterance: str, samples: np.ndarray, job: Recording) -> N
         found.clipped[utterance] = share
 
 
-def check_rate(job: Recording, rate: int) -> None:
+def load(job: Recording) -> tuple[np.ndarray, int]:
+    """Reads its samples (N,), at the rate that they must have, and that rate."""
+    audio, rate = sound.load(job.source, job.key)
+    if job.resample and rate != job.rate:
+        audio, rate = soxr.resample(audio, rate, job.rate), job.rate
     if job.rate is not None and rate != job.rate:
         raise DataError(
             f"{job.source} (utterance {job.key}) is sampled at {rate} Hz, not at "
             f"{job.rate} Hz: give --resample true, or --fs {rate} if all audio is so",
             "of another rate",
         )
+    if not len(audio):
+        raise DataError(
+            f"{job.source} (utterance {job.key}) is too short to have a sample at "
+            f"{rate} Hz: leave it out",
+            "no samples",
+        )
+    return audio, rate
 
 
 def cut(
