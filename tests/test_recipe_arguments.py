@@ -84,6 +84,7 @@ def test_value(words, name, value):
         pytest.param(["5"], ["'5'"], id="positional"),
         pytest.param(["-x", "5"], ["'-x'"], id="one dash"),
         pytest.param(["--stage"], ["--stage", "value"], id="no value"),
+        pytest.param(["--asr_args", "--"], ["--asr_args needs"], id="no value, dashes"),
         pytest.param(["--stage", "x"], ["--stage", "'x'"], id="not a number"),
         pytest.param(["--force", "yes"], ["--force", "true or false"], id="boolean"),
         pytest.param(["--token_type", "phn"], ["--token_type", "bpe"], id="choice"),

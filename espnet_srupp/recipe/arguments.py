@@ -98,7 +98,7 @@ def joined(words: Sequence[str]) -> Iterator[str]:
         if not equals:
             if alone[name] and (not rest or rest[0].startswith("-")):
                 value = alone[name]
-            elif rest:
+            elif rest and rest[0] != "--":
                 value = rest.popleft()
             else:
                 raise RecipeError(f"--{name} needs a value")
