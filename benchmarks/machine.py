@@ -36,10 +36,11 @@ def command(words: Sequence[str]) -> str:
     script, *words = words
     kept, words = [os.path.relpath(script)], iter(words)
     for word in words:
-        if word in ("--json", "--picture"):
-            next(words)
-        else:
+        name, equals, _ = word.partition("=")
+        if name not in ("--json", "--picture"):
             kept.append(word)
+        elif not equals:
+            next(words)
     return shlex.join(["python3", *kept])
 
 

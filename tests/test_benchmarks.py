@@ -102,7 +102,7 @@ def test_a_command_is_told_from_here_and_without_files_for_results(monkeypatch):
     monkeypatch.chdir(BENCHMARKS.parent / "recipes")
     script = str(BENCHMARKS / "encoder.py")
     words = [script, "a b.yaml", "--json", "/x/y.json", "--threads", "2"]
-    told = machine.command([*words, "--picture", "p.png"])
+    told = machine.command([*words, "--picture=p.png"])
     assert told == "python3 ../benchmarks/encoder.py 'a b.yaml' --threads 2"
 
 

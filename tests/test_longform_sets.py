@@ -78,6 +78,7 @@ def test_an_empty_file_of_results_is_said_to_lack_all(folder, capsys):
         (["x=good", "poor"], "no MODEL=RESULTS follows poor"),
         (["x=good", "ref", "x=poor"], "two references are called ref"),
         (["x=good", "a/all", "x=poor"], "a/all has the name of the bin of all"),
+        (["x=good", "b|c", "x=poor"], "b|c has a |, which tables do not show"),
         (["x=good", "other", "y=poor"], "other has results of y, and ref of x: give"),
         (["x=good", "other", "x=poor", "--bins", "1"], "--bins is for a single REF"),
         (["x=poor", "x=good"], "the model x is there twice"),

@@ -207,6 +207,11 @@ def test_a_training_depends_on_the_parameters_it_begins_with(given, init_param, 
     assert (Path("a.pth") in step.inputs) == bool(given)
 
 
+def test_parameters_that_are_no_files_are_told():
+    with pytest.raises(RecipeError, match="init_param is 1.5: give files"):
+        training.starts("", {"init_param": 1.5})
+
+
 @pytest.mark.parametrize(
     ("own", "norm", "counts"),
     [

@@ -23,7 +23,7 @@ def read(words: list[str]) -> list[Set]:
 
     Raises:
         RecipeError: results are missing, or are not of the same models; references
-            share the name of their folder, or one has that of the bin of all.
+            share the name of their folder, or one has a | or that of the bin of all.
     """
     split: list[list[str]] = []
     for word in words:
@@ -42,6 +42,10 @@ def read(words: list[str]) -> list[Set]:
             raise RecipeError(
                 f"two references are called {each.reference.name}, which names the "
                 "bin: rename a folder"
+            )
+        if "|" in each.reference.name:
+            raise RecipeError(
+                f"{each.reference} has a |, which tables do not show: rename the folder"
             )
         if each.reference.name == ALL and len(sets) > 1:
             raise RecipeError(

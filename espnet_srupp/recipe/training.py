@@ -121,9 +121,14 @@ def starts(given: str, settings: Mapping) -> list[Path]:
         given: --pretrained_model; which parameters to take may follow a file's name.
         settings: flat; ESPnet's own option for such files is among them, which may
             name several.
+
+    Raises:
+        RecipeError: that option names none.
     """
     words = settings.get("init_param") or []
     words = words.split() if isinstance(words, str) else words
+    if not isinstance(words, list):
+        raise RecipeError(f"init_param is {words}: give files of parameters, or none")
     files = (str(word).partition(":")[0] for word in (given, *words))
     return [Path(file) for file in files if file]
 
