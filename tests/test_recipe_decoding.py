@@ -1,11 +1,10 @@
 """No utterance is lost or doubled between the processes."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from espnet_srupp.recipe import decoding, model_stages, packing
+from espnet_srupp.recipe import decoding, model_stages
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options, cores
@@ -137,21 +136,6 @@ def test_each_gpu_has_its_share(tmp_path, monkeypatch, given, gpus, expected):
     assert seen == expected
 
 
-@pytest.mark.parametrize("use_lm", [True, False])
-def test_a_language_model_of_other_tokens_is_not_decoded_with(tmp_path, use_lm):
-    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
-    asr, lm = tmp_path / "asr", tmp_path / "lm"
-    given = Options(**sets, asr_exp=str(asr), lm_exp=str(lm), use_lm=use_lm)
-    for exp, tokens in ((asr, "[A, B]"), (lm, "[B, A]")):
-        exp.mkdir()
-        (exp / "config.yaml").write_text(f"token_list: {tokens}\n")
-    if use_lm:
-        with pytest.raises(RecipeError, match="lm has other tokens than .*asr: train"):
-            decoding.check(given, layout(given))
-        (lm / "config.yaml").write_text("token_list: [A, B]\n")
-    decoding.check(given, layout(given))
-
-
 def test_the_real_time_factor_is_of_the_audio_that_was_decoded(tmp_path, monkeypatch):
     folder = str(tmp_path)
     sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
@@ -200,23 +184,3 @@ def test_decoding_depends_on_the_files_that_its_arguments_name(tmp_path, monkeyp
     (step,) = model_stages.decode_sets(given, names)
     assert step.inputs[-1] == Path("mine.pth")
     assert Path("none") not in step.inputs
-
-
-@pytest.fixture
-def experiment(tmp_path):
-    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
-    return Options(**sets, asr_exp=str(tmp_path))
-
-
-def test_a_missing_gpu_is_told_by_the_check_of_a_decoding(experiment, monkeypatch):
-    monkeypatch.setattr(decoding, "gpus_here", lambda: 0)
-    given = replace(experiment, gpu_inference=True)
-    with pytest.raises(RecipeError, match="--gpu_inference true: torch finds no GPU"):
-        decoding.check(given, layout(given))
-
-
-@pytest.mark.parametrize("work", [decoding, packing], ids=["decoding", "packing"])
-def test_moved_statistics_are_told_by_the_checks(experiment, tmp_path, work):
-    (tmp_path / "config.yaml").write_text("normalize_conf: {stats_file: /no/x.npz}\n")
-    with pytest.raises(RecipeError, match="config.yaml names /no/x.npz, which is not"):
-        work.check(experiment, layout(experiment))

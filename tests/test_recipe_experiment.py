@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from espnet_srupp.recipe import experiment
+from espnet_srupp.recipe import experiment, packing
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
@@ -90,3 +90,27 @@ def test_another_symbol_for_the_unknown_is_no_other_piece(tmp_path, monkeypatch)
     trained = {"bpemodel": "tokens/bpe.model", "token_list": tokens}
     Path("config.yaml").write_text(yaml.safe_dump(trained))
     experiment.check_pieces(Path("config.yaml"))
+
+
+@pytest.mark.parametrize("use_lm", [True, False])
+def test_a_language_model_of_other_tokens_is_not_decoded_with(tmp_path, use_lm):
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    asr, lm = tmp_path / "asr", tmp_path / "lm"
+    given = Options(**sets, asr_exp=str(asr), lm_exp=str(lm), use_lm=use_lm)
+    for exp, tokens in ((asr, "[A, B]"), (lm, "[B, A]")):
+        exp.mkdir()
+        (exp / "config.yaml").write_text(f"token_list: {tokens}\n")
+    if use_lm:
+        with pytest.raises(RecipeError, match="lm has other tokens than .*asr: train"):
+            experiment.check(given, layout(given))
+        (lm / "config.yaml").write_text("token_list: [A, B]\n")
+    experiment.check(given, layout(given))
+
+
+@pytest.mark.parametrize("work", [experiment, packing], ids=["decoding", "packing"])
+def test_moved_statistics_are_told_by_the_checks(tmp_path, work):
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    given = Options(**sets, asr_exp=str(tmp_path))
+    (tmp_path / "config.yaml").write_text("normalize_conf: {stats_file: /no/x.npz}\n")
+    with pytest.raises(RecipeError, match="config.yaml names /no/x.npz, which is not"):
+        work.check(given, layout(given))

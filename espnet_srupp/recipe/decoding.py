@@ -5,7 +5,7 @@ import shutil
 from datetime import datetime
 from pathlib import Path
 
-from espnet_srupp.recipe import commands, experiment, process
+from espnet_srupp.recipe import commands, process
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout
@@ -19,16 +19,6 @@ RESULTS = ("text", "token", "token_int", "score")
 # what ESPnet logs for an utterance when it is done
 FINISHED = ("best hypo:", "Utterance [")
 SPAN = re.compile(r"(?m)^([\d-]+ [\d:]+),(\d+) .*(speech length|best hypo):")
-
-
-def check(options: Options, names: Layout) -> None:
-    """Sees that a decoding can begin.
-
-    Raises:
-        RecipeError: there is no GPU for it; as for `experiment.check`.
-    """
-    check_gpu(options)
-    experiment.check(options, names)
 
 
 def check_gpu(options: Options) -> None:

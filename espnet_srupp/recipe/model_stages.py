@@ -88,7 +88,7 @@ def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
 
     def check(source: Path) -> None:
         audio.check_filter(source, False)
-        decoding.check(given, names)
+        experiment.check(given, names)
 
     for name, source in names.tests.items():
         target = names.decoding / name
