@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 import soundfile
-from data.tones import OPTIONS, RATE, ROOT, SETS, environment, make_recipe, mistake, run
+from data.tones import OPTIONS, RATE, SETS, environment, make_recipe, mistake, run
+from processes import unchecked
 
 from espnet_srupp.recipe import asr, checkpoints, datadir, pictures
 
@@ -103,7 +104,7 @@ def test_packed_model_gives_the_same_text_by_the_code_of_its_card(finished, tmp_
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=unchecked(),
     )
     assert done.returncode == 0, done.stderr
     found = done.stdout.splitlines()[-1].removeprefix("TEXT")

@@ -123,7 +123,7 @@ def run(recipe, *words, checked=False):
 def mistake(recipe, monkeypatch, capfd, *words):
     """Runs the command line in this process; returns the one sentence of its error."""
     monkeypatch.chdir(recipe)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", unchecked()["PYTHONPATH"])
     capfd.readouterr()
     assert asr.main([*OPTIONS, *words]) == 1
     last = capfd.readouterr().err.splitlines()[-1]
