@@ -22,7 +22,8 @@ def export(encoder: SRUppEncoder, path: str | os.PathLike) -> None:
     subsampling has the length 0 there.
 
     Raises:
-        ValueError: it is in training mode, or has intermediate outputs.
+        ValueError: it is in training mode, has intermediate outputs or is not of
+            float32, of which onnxruntime has all operators.
         ImportError: onnxscript is missing.
     """
     if find_spec("onnxscript") is None:
@@ -33,6 +34,9 @@ def export(encoder: SRUppEncoder, path: str | os.PathLike) -> None:
         raise ValueError(
             "export to ONNX does not serve interctc_layer_idx: it writes one output"
         )
+    dtype = next(encoder.parameters()).dtype
+    if dtype != torch.float32:
+        raise ValueError(f"the encoder is of {dtype}: call its float() first")
     # of sizes that torch does not take for constants
     xs_pad = next(encoder.parameters()).new_ones(2, 200, encoder.input_size)
     if encoder.input_layer == "embed":

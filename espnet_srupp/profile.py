@@ -56,7 +56,7 @@ def build_encoder(config: dict) -> tuple[nn.Module, int]:
         # an empty one is None in YAML
         return cls(**size, **(config.get(f"{kind}_conf") or {}))
 
-    if "encoder" not in config:
+    if not config.get("encoder"):
         # ESPnet takes an RNN then
         what = "is of a language model and " if "lm" in config else ""
         raise ValueError(f"it {what}has no encoder: give the YAML of a training")
@@ -188,7 +188,9 @@ def main() -> None:
     except RecipeError as error:
         parser.error(str(error))
     except WRONG as error:
-        parser.error(f"{args.config}: {' '.join(str(error).split())}")
+        # ESPnet's assertions say nothing
+        said = " ".join(str(error).split()) or type(error).__name__
+        parser.error(f"{args.config}: {said}")
     print(f"{type(encoder).__name__}, {args.frames} frames of {input_size} features\n")
     print(table(parts))
     print(

@@ -82,6 +82,9 @@ def test_what_it_cannot_export_is_refused(tmp_path, monkeypatch):
     encoder, _ = build(interctc_layer_idx=[1])
     with pytest.raises(ValueError, match="does not serve interctc_layer_idx"):
         onnx.export(encoder.eval(), tmp_path / "encoder.onnx")
+    encoder, _ = build()
+    with pytest.raises(ValueError, match=r"is of torch.float16: call its float\(\)"):
+        onnx.export(encoder.eval().half(), tmp_path / "encoder.onnx")
     monkeypatch.setattr(onnx, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match="pip install onnxscript"):
         onnx.export(encoder, tmp_path / "encoder.onnx")

@@ -114,6 +114,16 @@ def test_features_are_float32_and_what_follows_is_not(trainer, monkeypatch):
     assert types == [torch.bfloat16, torch.float32]
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+def test_its_autocast_takes_the_lone_argument_of_an_older_espnet(
+    trainer, monkeypatch, enabled
+):
+    monkeypatch.setattr(precision, "has_bfloat16", lambda: True)
+    precision.mix_on_cpu(trainer)
+    with trainer.autocast(enabled):
+        assert torch.is_autocast_enabled("cpu") is enabled
+
+
 def test_a_training_begun_without_it_goes_on(trainer):
     state = torch.amp.GradScaler("cpu", enabled=False).state_dict()
     precision.mix_on_cpu(trainer)

@@ -91,11 +91,18 @@ def test_an_empty_conf_is_that_of_the_defaults():
     assert encoder.output_size() == 256 and input_size == 80
 
 
+def test_the_values_per_frame_that_a_config_gives_are_taken():
+    config = {"encoder": "srupp", "encoder_conf": SIZES, "input_size": 40}
+    assert build_encoder(config)[1] == 40
+
+
 def test_table_leaves_out_what_is_too_small_to_matter():
     total = Part("", 10_000_000, 5_000_000_000)
     parts = [Part("a.b", 10_000, 0), Part("c", 9_999, 4_999_999)]
+    parts.append(Part("d", 0, 5_000_000))
     assert table([total, *parts]).splitlines()[1:] == [
         "  b                                       0.01      0.00",
+        "d                                         0.00      0.01",
         "total                                    10.00      5.00",
     ]
 
@@ -120,6 +127,13 @@ def test_command_line_prints_the_table(config, monkeypatch, capsys):
         assert f"\n{part} " in printed
 
 
+def test_a_thousand_frames_are_counted_unless_another_number_is_given(
+    config, monkeypatch, capsys
+):
+    run(monkeypatch, config)
+    assert "SRUppEncoder, 1000 frames of" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "change, sentence",
     [
@@ -129,8 +143,16 @@ def test_command_line_prints_the_table(config, monkeypatch, capsys):
         ({"encoder": "fff"}, "fff"),
         ({"encoder_conf": {"interctc_layer_idx": [99]}}, "outside of 1 to"),
         ({"frontend": None}, "it has no frontend: give input_size"),
+        ({"encoder": None}, "it has no encoder: give the YAML of a training"),
+        (
+            {"encoder": "transformer", "encoder_conf": {"attention_heads": 3}},
+            ": AssertionError",
+        ),
     ],
-    ids=["option", "type", "value", "encoder", "layer", "no frontend"],
+    ids=[
+        *("option", "type", "value", "encoder", "layer", "no frontend", "no encoder"),
+        "without a word",
+    ],
 )
 def test_a_config_that_does_not_fit_is_named(
     change, sentence, config, monkeypatch, capsys
@@ -144,7 +166,11 @@ def test_a_config_that_does_not_fit_is_named(
 
 @pytest.mark.parametrize(
     "frames, sentence",
-    [("3", "too short for subsampling"), ("-5", "--frames -5 is not")],
+    [
+        ("3", "too short for subsampling"),
+        ("0", "--frames 0 is not"),
+        ("-5", "--frames -5 is not"),
+    ],
 )
 def test_frames_that_make_no_output_are_named(
     frames, sentence, config, monkeypatch, capsys
@@ -186,6 +212,12 @@ def test_a_config_without_an_encoder_is_not_that_of_an_rnn(config, monkeypatch, 
     with pytest.raises(SystemExit):
         run(monkeypatch, config)
     assert "has no encoder: give the YAML of a training" in capsys.readouterr().err
+
+
+def test_an_encoder_without_options_has_its_defaults(config, monkeypatch, capsys):
+    config.write_text("encoder: transformer\n")
+    run(monkeypatch, config, "--frames", 50)
+    assert "TransformerEncoder, 50 frames" in capsys.readouterr().out
 
 
 def test_the_model_of_espnet3_s_yaml_is_that_of_espnet2_s(config, monkeypatch, capsys):

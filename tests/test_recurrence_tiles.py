@@ -1,5 +1,6 @@
 """The projection and the recurrence in tiles of time give what they give apart."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -102,13 +103,18 @@ def test_any_number_of_threads_gives_the_same(lengths):
     torch.testing.assert_close(found[2], found[0])
 
 
-@pytest.mark.parametrize(("threads", "jobs"), [(1, 2), (2, 2), (4, 4), (16, 6)])
+@pytest.mark.parametrize(("threads", "jobs"), [(1, 2), (2, 2), (3, 4), (4, 4), (16, 6)])
 def test_every_thread_has_a_job_where_rows_suffice(threads, jobs, monkeypatch):
     shared = []
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.setattr(team, "share", lambda n, work: [shared.append(n), work(0, 1)])
     tiles.project(*problem(100, 3, 64, None, torch.float32), True)
     assert shared == [jobs]
+
+
+def test_a_tile_is_as_large_where_some_rows_walk_alone():
+    walk = tiles._walk(torch.zeros(100, 4, 5), torch.full((4,), 100), np.array([2]))
+    assert [len(q) for *_, q in walk] == [64, 36]
 
 
 def test_threads_of_a_layer_need_no_gradients(layer):
@@ -158,6 +164,7 @@ def test_tiles_are_for_enough_frames_without_gradients(monkeypatch):
         assert tiles.serves(x)
         assert not tiles.serves(x[:32])
         assert not tiles.serves(x.half())
+        assert not tiles.serves(x.to("meta"))
         # smaller products of bfloat16 are slow
         assert not tiles.serves(torch.randn(90, 1, 64, dtype=torch.bfloat16))
         assert tiles.serves(torch.randn(91, 1, 64, dtype=torch.bfloat16))

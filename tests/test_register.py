@@ -14,7 +14,7 @@ from espnet2.tasks.asr import ASRTask
 
 from espnet_srupp.compat import AbsEncoder, ClassChoices, exists
 from espnet_srupp.encoder import SRUppEncoder
-from espnet_srupp.register import TASKS
+from espnet_srupp.register import TASKS, ChangeOnImport
 
 OTHER_CALLING_CONVENTIONS = {
     f"espnet2.tasks.{name}" for name in ("beats", "hubert", "lid", "s2t_ctc", "spk")
@@ -57,6 +57,10 @@ def test_no_task_with_an_abs_encoder_is_forgotten():
         if imports_abs_encoder(directory / f"{module.name}.py")
     }
     assert with_one - TASKS == {t for t in OTHER_CALLING_CONVENTIONS if exists(t)}
+
+
+def test_a_task_that_this_espnet_lacks_is_not_found():
+    assert ChangeOnImport().find_spec("espnet2.tasks.asr", ["no/folder"]) is None
 
 
 BEFORE_AND_AFTER = """

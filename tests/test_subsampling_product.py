@@ -125,3 +125,5 @@ def test_products_are_of_autocasts_type():
     assert tiling.computed_in(x) == torch.float32
     with torch.autocast("cpu", torch.bfloat16):
         assert tiling.computed_in(x) == torch.bfloat16
+        # which has no autocast
+        assert tiling.computed_in(x.to("meta")) == torch.float32

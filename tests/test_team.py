@@ -1,6 +1,7 @@
 """Work is shared by the threads that torch's own loops run on."""
 
 import multiprocessing
+import os
 import signal
 import sys
 import threading
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from processes import needs_proc
 
 from espnet_srupp.recurrence import team
 
@@ -89,6 +91,16 @@ def test_a_signal_at_any_moment_is_heard_or_changes_nothing(monkeypatch):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert heard > 30
+
+
+@needs_proc
+def test_threads_without_a_job_stay_for_the_next():
+    torch.set_num_threads(3)
+    shares(3)
+    before = set(os.listdir("/proc/self/task"))
+    shares(2)
+    shares(3)
+    assert before <= set(os.listdir("/proc/self/task"))
 
 
 def test_without_openmp_the_caller_does_it_all(monkeypatch):
