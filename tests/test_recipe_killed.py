@@ -1,12 +1,12 @@
 """Stages killed at any moment and run again leave the files of a run in peace."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from processes import unchecked
 
 HERE = Path(__file__).parent
 
@@ -19,7 +19,7 @@ def test_stages_that_were_killed_anywhere_leave_the_same_files(tmp_path):
         [sys.executable, *map(str, words)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+        env=unchecked(HERE),
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -1,6 +1,6 @@
 """Makes the data of a recipe once in peace and again killed again and again.
 
-usage: kill_stages.py FOLDER SEED KILLS
+usage: PYTHONPATH=tests python3 tests/data/kill_stages.py FOLDER SEED KILLS
 
 Prints how often it was killed and which files are other ones then. Stages 2 to 5 are
 forks of this process, so that a kill costs no start; each, or a process that it has
