@@ -276,66 +276,6 @@ def test_weights_survive_a_file_and_a_copy():
     torch.testing.assert_close(copy.deepcopy(encoder)(*batch), expected, rtol=0, atol=0)
 
 
-@pytest.mark.once
-@pytest.mark.parametrize("layer_pooling", [[], [1, 2, 3]], ids=str)
-def test_exports_for_any_batch_and_length(layer_pooling):
-    encoder, _ = build(layer_pooling=layer_pooling)
-    encoder.eval()
-    # torch.export asks for two means or more
-    shortest = 60 if layer_pooling else 11
-    B, T = torch.export.Dim("B"), torch.export.Dim("T", min=shortest)
-    with torch.no_grad():
-        program = torch.export.export(
-            encoder,
-            (torch.randn(2, 90, 20), torch.tensor([90, 41])),
-            dynamic_shapes={"xs_pad": {0: B, 1: T}, "ilens": {0: B}},
-        )
-        batch = torch.randn(3, 133, 20), torch.tensor([133, 40, 80])
-        torch.testing.assert_close(program.module()(*batch), encoder(*batch))
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("attention_heads", [1, 2])
-def test_exports_for_one_utterance_of_any_length(attention_heads):
-    encoder, _ = build(input_layer="conv2d8", attention_heads=attention_heads)
-    encoder.eval()
-    # torch.export cannot tell of fewer that they are more than one frame
-    T = torch.export.Dim("T", min=40)
-    with torch.no_grad():
-        program = torch.export.export(
-            encoder,
-            (torch.randn(1, 90, 20), torch.tensor([90])),
-            dynamic_shapes={"xs_pad": {1: T}, "ilens": {}},
-        )
-        one = torch.randn(1, 133, 20), torch.tensor([133])
-        torch.testing.assert_close(program.module()(*one), encoder(*one))
-
-
-@pytest.mark.once
-@pytest.mark.parametrize(
-    ("options", "B"),
-    [
-        ({"input_layer": "conv2d6"}, 1),
-        ({"input_layer": "conv2d6"}, 2),
-        ({"layer_pooling": [1, 2, 3]}, 1),
-    ],
-)
-def test_exports_where_torch_finds_the_bounds_of_the_length(options, B):
-    encoder, _ = build(**options)
-    encoder.eval()
-    any_size = torch.export.Dim.DYNAMIC
-    batches = {0: any_size} if B > 1 else {}
-    with torch.no_grad():
-        program = torch.export.export(
-            encoder,
-            (torch.randn(B, 90, 20), torch.tensor([90, 41][:B])),
-            dynamic_shapes={"xs_pad": {1: any_size, **batches}, "ilens": batches},
-        )
-        rows = 3 if B > 1 else 1
-        batch = torch.randn(rows, 133, 20), torch.tensor([133, 40, 80][:rows])
-        torch.testing.assert_close(program.module()(*batch), encoder(*batch))
-
-
 def test_a_lora_adapter_finds_matrices_alone():
     # ESPnet's `target_modules: [output]` goes by the ends of names
     encoder, _ = build()
