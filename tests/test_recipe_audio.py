@@ -1,4 +1,4 @@
-"""Stages 2 to 4: the samples are right, and what is left out is told."""
+"""Stages 2 and 3: the samples are right, and what is left out is told."""
 
 import os
 import signal
@@ -204,33 +204,6 @@ def test_an_interrupt_leaves_nothing_half_written_and_no_process(source):
     assert os.listdir("dump") == []
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
-
-
-# stage 4
-
-
-def test_the_length_filter_drops_as_asr_sh_does_and_lists_what(source):
-    audio.format_audio(source, Path("dump/org/set"), FS, "wav", nj=1)
-    # the bounds themselves are out: 1.0 and 1.3 s go, 1.1 and 1.2 s stay
-    dropped = audio.filter_length(
-        Path("dump/org/set"), Path("dump/set"), FS, min_seconds=1.0, max_seconds=1.3
-    )
-    assert dropped == 2
-    assert Path("dump/set/dropped").read_text() == "s0-u0 1.000\ns1-u3 1.300\n"
-    assert list(datadir.read(Path("dump/set")).text) == ["s0-u1", "s1-u2"]
-    samples = Path("dump/set/utt2num_samples").read_text()
-    assert samples == "s0-u1 17600\ns1-u2 19200\n"
-    hashes = read_table(Path("dump/org/set/utt2hash"))
-    kept = {utterance: hashes[utterance] for utterance in ("s0-u1", "s1-u2")}
-    assert read_table(Path("dump/set/utt2hash")) == kept
-    assert Path("dump/set/feats_type").read_text() == "raw\n"
-
-
-def test_a_filter_that_leaves_nothing_is_refused(source):
-    audio.format_audio(source, Path("dump/org/set"), FS, "wav", nj=1)
-    with pytest.raises(RecipeError, match="no utterance is longer than 5 s.*--min_wav"):
-        audio.filter_length(Path("dump/org/set"), Path("dump/set"), FS, 5, 20)
-    assert os.listdir("dump") == ["org"]
 
 
 def test_a_folder_has_no_more_files_than_are_fast_to_list(source, monkeypatch):

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from espnet_srupp.recipe import audio, datadir, longform, stage, tokens
+from espnet_srupp.recipe import audio, datadir, durations, longform, stage, tokens
 from espnet_srupp.recipe.corpora import own
 from espnet_srupp.recipe.datadir import tables
 from espnet_srupp.recipe.errors import RecipeError
@@ -236,7 +236,7 @@ def filter_sets(given: Options, names: Layout) -> Iterator[Step]:
 
 
 def filter_set(source: Path, target: Path, *limits: float) -> None:
-    if dropped := audio.filter_length(source, target, *limits):
+    if dropped := durations.filter_length(source, target, *limits):
         say(f"  {dropped} left out for their length, see {target / 'dropped'}")
 
 

@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from espnet_srupp.recipe import config, process
-from espnet_srupp.recipe.audio import check_filter
 from espnet_srupp.recipe.datadir import tables
+from espnet_srupp.recipe.durations import check_filter
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import LIMIT, Faults
 from espnet_srupp.recipe.layout import Layout

@@ -6,11 +6,11 @@ from functools import partial
 from pathlib import Path
 
 from espnet_srupp.recipe import (
-    audio,
     card,
     commands,
     config,
     decoding,
+    durations,
     epochs,
     experiment,
     features,
@@ -87,7 +87,7 @@ def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
     models += [path for path in named if path.is_file()]
 
     def check(source: Path) -> None:
-        audio.check_filter(source, False)
+        durations.check_filter(source, False)
         experiment.check(given, names)
 
     for name, source in names.tests.items():
@@ -141,7 +141,7 @@ def score_set(given: Options, names: Layout, name: str) -> Step:
     source, target = names.tests[name], names.decoding / name
 
     def check() -> None:
-        audio.check_filter(source, False)
+        durations.check_filter(source, False)
         experiment.check_pieces(names.exp / "config.yaml")
 
     return Step(
@@ -182,9 +182,9 @@ def pack_model(given: Options, names: Layout) -> Iterator[Step]:
 
 
 def check_filters(names: Layout) -> None:
-    """Sees that what is trained on is filtered, see `audio.check_filter`."""
+    """Sees that what is trained on is filtered, see `durations.check_filter`."""
     for folder in (names.train, names.valid):
-        audio.check_filter(folder, True)
+        durations.check_filter(folder, True)
 
 
 def heard(given: Options, names: Layout) -> list[Path]:
