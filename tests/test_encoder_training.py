@@ -1,21 +1,13 @@
 """Training the encoder: gradients, types, seeds and what ESPnet does to weights."""
 
-from functools import partial
-from unittest import mock
-
 import pytest
 import torch
 from data.small_encoder import VARIANTS, build
 from espnet2.optimizers.optim_groups import add_optimizer_hooks
 from espnet2.torch_utils.initialize import initialize
-from torch import distributed
-from torch._dynamo.testing import CompileCounterWithBackend
 from torch.autograd.graph import saved_tensors_hooks
-from torch.nn.parallel import DistributedDataParallel
 
-from espnet_srupp import attention
 from espnet_srupp.compat import GENERATION
-from espnet_srupp.layer import compiled
 
 INITIALIZATIONS = ["xavier_uniform", "kaiming_normal"]
 if GENERATION == 202511:
@@ -139,123 +131,6 @@ def test_same_seed_same_training_step():
         out.square().sum().backward()
         results.append([out, *[p.grad for p in encoder.parameters()]])
     torch.testing.assert_close(*results, rtol=0, atol=0)
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("gradient_checkpointing", [False, True])
-def test_compiles_without_a_graph_break(gradient_checkpointing):
-    encoder, _ = build(
-        num_blocks=3,
-        attention_interval=2,
-        layer_pooling=[1, 2, 2],
-        dropout_rate=0.0,
-        gradient_checkpointing=gradient_checkpointing,
-    )
-    batch = torch.randn(2, 60, 20), torch.tensor([60, 41])
-    compiled = torch.compile(encoder, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(*batch), encoder(*batch))
-    compiled(*batch)[0].sum().backward()
-    assert all(p.grad is not None for p in encoder.parameters())
-
-
-@pytest.fixture
-def graphs(monkeypatch):
-    """Layers are compiled without the wait for machine code; counts their graphs."""
-    counter = CompileCounterWithBackend("aot_eager")
-    whole = partial(torch.compile, fullgraph=True, backend=counter)
-    monkeypatch.setattr(torch, "compile", whole)
-    compiled.cache_clear()
-    torch.compiler.reset()
-    yield counter
-    compiled.cache_clear()
-
-
-def assert_same_step(encoder, plain, frames, rows=2):
-    """Output and gradients of both, for an utterance of so many frames and shorter."""
-    batch = torch.randn(rows, frames, 20), frames - 9 * torch.arange(rows)
-    results = []
-    for model in (encoder, plain):
-        model.zero_grad()
-        out, _, _ = model(*batch)
-        out.square().sum().backward()
-        results.append([out, *(p.grad for p in model.parameters())])
-    torch.testing.assert_close(*results)
-
-
-@pytest.mark.once
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"attention_interval": 2, "layer_pooling": [1, 2, 2]}]
-    + [{"gradient_checkpointing": True}],
-    ids=str,
-)
-@pytest.mark.parametrize("tiles", [False, True], ids=["sdpa", "tiles"])
-def test_layers_are_compiled_once_for_all_lengths(tiles, options, graphs, monkeypatch):
-    if tiles:  # as wide attention on a GPU, whose keys are a multiple of 8
-        monkeypatch.setattr(attention, "fused", lambda *_: False)
-        monkeypatch.setattr(attention, "WHOLE_CPU", attention.WHOLE)
-    options = {"dropout_rate": 0.0, **options}
-    encoder, _ = build(compile_layers=True, **options)
-    plain, _ = build(**options)
-    plain.load_state_dict(encoder.state_dict())
-    assert_same_step(encoder, plain, 60)
-    made = graphs.frame_count
-    assert made > 0
-    # 131 give 32 frames of the layers
-    for frames, rows in ((100, 2), (61, 4), (131, 2), (300, 3)):
-        assert_same_step(encoder, plain, frames, rows)
-    assert graphs.frame_count == made
-
-
-def test_layers_are_not_compiled_for_inference(graphs):
-    encoder, _ = build(compile_layers=True)
-    encoder.eval()(torch.randn(2, 60, 20), torch.tensor([60, 41]))
-    assert graphs.frame_count == 0
-
-
-@pytest.mark.once
-def test_compiled_layers_train_with_ddp(graphs, tmp_path, monkeypatch):
-    # as wide attention on a GPU
-    monkeypatch.setattr(attention, "fused", lambda *_: False)
-    meeting = f"file://{tmp_path}/meeting"
-    distributed.init_process_group("gloo", meeting, rank=0, world_size=1)
-
-    def train():
-        encoder, _ = build(compile_layers=True)
-        # so that a layer's gradients are sent in several parts
-        parallel = DistributedDataParallel(encoder, bucket_cap_mb=1e-4)
-        for frames in (60, 90):
-            out, _, _ = parallel(torch.randn(2, frames, 20), torch.tensor([frames, 41]))
-            out.square().sum().backward()
-        return [p.grad is not None for p in encoder.parameters()]
-
-    try:
-        assert all(train())
-    finally:
-        distributed.destroy_process_group()
-
-
-@pytest.mark.once
-def test_machine_code_of_layers_does_as_they_do():
-    encoder, _ = build(compile_layers=True, dropout_rate=0.0, num_blocks=2)
-    plain, _ = build(dropout_rate=0.0, num_blocks=2)
-    plain.load_state_dict(encoder.state_dict())
-    compiled.cache_clear()
-    assert_same_step(encoder, plain, 60)
-
-
-def test_compiled_layers_call_their_hooks():
-    encoder, _ = build(compile_layers=True, dropout_rate=0.0, num_blocks=2)
-    xs_pad, ilens = torch.randn(2, 60, 20), torch.tensor([60, 47])
-    compiled.cache_clear()
-    calls = []
-    with mock.patch("torch.compile", partial(torch.compile, backend="eager")):
-        encoder(xs_pad, ilens)
-        for layer, name in zip(encoder.encoders, "ab", strict=True):
-            layer.register_forward_hook(lambda *_, name=name: calls.append(name))
-            encoder(xs_pad, ilens)
-    compiled.cache_clear()
-    assert calls == ["a", "a", "b"]
 
 
 def training_step(gradient_checkpointing):
