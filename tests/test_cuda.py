@@ -15,6 +15,11 @@ from espnet_srupp.recurrence.operator import recurrence_forward
 
 pytestmark = pytest.mark.requires_cuda
 
+LARGER = [
+    pytest.param(500, 3, 64, [0, 1, 500], (4, 8), id="T500-B3-D64-ragged"),
+    pytest.param(9, 3, 3328, [5, 9, 1], (2, 12), id="T9-B3-D3328-ragged"),
+]
+
 
 def to(device, tensors):
     return {k: t.detach().to(device).requires_grad_() for k, t in tensors.items()}
@@ -45,7 +50,7 @@ def gpu(lengths):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("bidirectional", [False, True], ids=["one-way", "both-ways"])
 @pytest.mark.parametrize("full", [False, True], ids=["bare", "c0-and-mask"])
-@pytest.mark.parametrize(("T", "B", "D", "lengths", "geometry"), SHAPES)
+@pytest.mark.parametrize(("T", "B", "D", "lengths", "geometry"), SHAPES + LARGER)
 def test_cuda_equals_reference(
     T, B, D, lengths, geometry, full, bidirectional, dtype, monkeypatch, poisoned_memory
 ):

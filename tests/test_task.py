@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from processes import unchecked
 
 from espnet_srupp.compat import ASR_TASK, GENERATION
 from espnet_srupp.encoder import SRUppEncoder
@@ -37,7 +38,9 @@ def test_unpickling_it_in_a_fresh_process_registers():
         "import espnet2.tasks.asr as asr; print(asr.encoder_choices.classes['srupp'])"
     )
     output = subprocess.check_output(
-        [sys.executable, "-c", code], input=pickle.dumps(ASRTask.main_worker)
+        [sys.executable, "-c", code],
+        input=pickle.dumps(ASRTask.main_worker),
+        env=unchecked(),
     )
     assert output.decode().splitlines()[-1] == str(SRUppEncoder)
 
