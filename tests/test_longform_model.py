@@ -7,6 +7,7 @@ from test_longform_loading import loaded
 
 import espnet_srupp.run  # noqa: F401
 from espnet_srupp.longform import model
+from espnet_srupp.precision import has_bfloat16
 
 
 def cut(samples, size):
@@ -31,6 +32,8 @@ def test_encoded_as_by_espnet(tmp_path, encoder, tile):
 
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_bfloat16_is_of_the_encoder_alone_and_near_float32(tmp_path, encoder):
+    if encoder == "rnn" and torch.__version__ > "2.12" and not has_bfloat16():
+        pytest.skip("torch newer than 2.11 has no LSTM in bfloat16 on this CPU")
     exp, samples = make(tmp_path, encoder), noise(8000)
     with torch.inference_mode():
         expected, clock = loaded(exp).encode(loaded(exp).features([samples]))

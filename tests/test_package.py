@@ -63,7 +63,9 @@ print(*{name.partition(".")[0] for name in sys.modules})
     ],
 )
 def test_an_import_compiles_nothing_and_stays_light(module, unwanted):
+    # torch, newer than 2.11 and built with CUDA, asks ldconfig for a library
+    first = "" if "torch" in unwanted else "import torch"
     output = subprocess.check_output(
-        [sys.executable, "-c", f"{GUARD}import {module}{MODULES}"], text=True
+        [sys.executable, "-c", f"{first}{GUARD}import {module}{MODULES}"], text=True
     )
     assert not unwanted & set(output.split())
