@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.nn.functional as F
+from data.small_encoder import SMALL
 from torch.autograd import DeviceType
 
 pytestmark = pytest.mark.once
@@ -182,6 +183,20 @@ def test_where_sdpa_has_no_kernel_tiles_alone_are_timed(monkeypatch, capsys, tmp
     rows, told = measured_attention(monkeypatch, capsys, tmp_path)
     assert all("sdpa_ms" not in row and row["tiles_ms"] > 0 for row in rows)
     assert told.count("SDPA refuses") == 2
+
+
+def test_a_runtime_is_compared_with_torch_and_timed(monkeypatch, tmp_path):
+    import onnx_runtime
+
+    config, target = tmp_path / "train.yaml", tmp_path / "onnx.json"
+    given = {"encoder": "srupp", "encoder_conf": {**SMALL, "num_blocks": 1}}
+    config.write_text(json.dumps(given))
+    words = [str(config), *"--seconds 1 --repeats 1 --json".split(), str(target)]
+    monkeypatch.setattr(sys, "argv", ["onnx_runtime.py", *words])
+    onnx_runtime.main()
+    (row,) = json.loads(target.read_text())["rows"]
+    assert row["difference"] < 1e-3
+    assert row["speed"] == row["torch_ms"] / row["onnx_ms"] > 0
 
 
 def test_only_attention_weights_that_are_kept_are_let_go():
