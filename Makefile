@@ -21,7 +21,7 @@ SHELL_FILES := .ci/run $(shell find recipes -name '*.sh' -type f)
 .PHONY: help torch install demo test fuzz lint clean
 
 help:
-	@echo 'make demo     synthetic corpus to WER table: a small SRU++ on the CPU, 7 to 14 minutes'
+	@echo 'make demo     synthetic corpus to WER table: a small SRU++ on the CPU, 7 to 15 minutes'
 	@echo 'make test     the whole suite                  (PYTHON=python3.12 chooses Python)'
 	@echo 'make fuzz     new random input for each parser, ten minutes each'
 	@echo 'make lint     ruff and shellcheck'
