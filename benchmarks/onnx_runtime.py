@@ -43,7 +43,7 @@ def main() -> None:
             report["rows"].append(row)
             print(
                 "{seconds} s: torch {torch_ms:.0f} ms, onnxruntime {onnx_ms:.0f} ms, "
-                "{speed:.2f} x its speed".format(**row),
+                "{speed:.2f} x torch's speed".format(**row),
                 flush=True,
             )
             machine.write(report, args.json)

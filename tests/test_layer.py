@@ -279,3 +279,24 @@ def test_parameters_may_be_freed_after_use_as_fsdp_does():
         assert layer.in_tiles(more)
         layer(more)
     assert all(each.untyped_storage().resizable() for each in layer.parameters())
+
+
+@pytest.mark.requires_cuda
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_on_cuda_is_near_float32(dtype):
+    layer = SRUppLayer(64, 16).cuda()
+    # drawn on the CPU: with some draws alpha's gradient all but cancels
+    x = torch.randn(50, 3, 64).cuda()
+    lengths = torch.tensor([50, 3, 21], device="cuda")
+    results = []
+    for enabled in (False, True):
+        torch.manual_seed(0)
+        with torch.autocast("cuda", dtype, enabled=enabled):
+            h = layer(x, lengths)
+        h.float().square().mean().backward()
+        grads = [p.grad.clone() for p in layer.parameters()]
+        layer.zero_grad()
+        results.append([h.detach().float(), *grads])
+    for expected, actual in zip(*results, strict=True):
+        assert actual.isfinite().all()
+        assert (actual - expected).norm() <= 0.05 * expected.norm() + 1e-6
