@@ -1,7 +1,7 @@
 """The SRU++ encoder of Pan et al. (2021), arXiv 2110.05571, as an ESPnet encoder."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Set
 from functools import partial
 
 import torch
@@ -221,38 +221,40 @@ class SRUppEncoder(AbsEncoder):
             ilens = (~masks).sum(1)
         ilens = ilens.to(xs_pad.device, torch.int64)
         xs_pad, padded = cut(xs_pad, ilens, self.input_layer)
-        ends = self.interctc_layer_idx
-        if return_all_hs and not ends:
-            ends = range(1, len(self.encoders) + 1)
+        last = len(self.encoders)
+        ends = {*self.interctc_layer_idx, last}
+        if return_all_hs and not self.interctc_layer_idx:
+            ends |= {*range(1, last)}
         xs_pad, broken = set_apart(xs_pad)
         outs, olens = self.encode(xs_pad, ilens, padded, ends, ctc)
         if broken is not None:
-            outs = [xs.masked_fill(broken[:, None, None], math.nan) for xs in outs]
-        *outs, xs = outs
+            broken = broken[:, None, None]
+            outs = {i: xs.masked_fill(broken, math.nan) for i, xs in outs.items()}
+        xs = outs[last]
         if self.interctc_layer_idx:
-            outs = list(zip(sorted({*ends}), outs, strict=True))
-        return ((xs, outs) if outs else xs), olens, None
+            return (xs, [*outs.items()][:-1]), olens, None
+        return ((xs, [*outs.values()]) if return_all_hs else xs), olens, None
 
     def encode(
         self,
         xs_pad: Tensor,
         ilens: Tensor,
         padded: bool,
-        ends: Sequence[int],
+        ends: Set[int],
         ctc: nn.Module | None,
-    ) -> tuple[list[Tensor], Tensor]:
-        """The outputs after the layers `ends` and the last, and their lengths."""
+    ) -> tuple[dict[int, Tensor], Tensor]:
+        """The outputs after the layers `ends`, in their order, and their lengths."""
         xs, olens = self.embed(xs_pad), output_length(ilens, self.input_layer)
         xs = self.input_norm(self.input(xs.transpose(0, 1)))  # (T', B, d)
-        outs = []
+        outs = {}
         for first, last, pooling in stacks(self.layer_pooling, ends):
             layers = partial(self.run_layers, self.encoders[first:last], padded)
             xs = on_means(layers, xs, olens, pooling)
             if last in ends:
-                outs.append(self.project(xs, olens, padded))
+                outs[last] = self.project(xs, olens, padded)
             if last in self.interctc_layer_idx and self.interctc_use_conditioning:
-                xs = xs + self.condition(ctc, outs[-1])
-        return [*outs, self.project(xs, olens, padded)], olens
+                xs = xs + self.condition(ctc, outs[last])
+        return outs, olens
 
     def run_layers(
         self, layers: nn.ModuleList, padded: bool, xs: Tensor, olens: Tensor

@@ -69,9 +69,11 @@ def test_conditioning_adds_what_it_makes_of_the_posteriors():
 def test_all_hidden_states_end_with_the_output():
     encoder, _ = build()
     encoder.eval()
+    projected = []
+    encoder.output.register_forward_hook(lambda *call: projected.append(call))
     batch = torch.randn(2, 60, 20), torch.tensor([60, 41])
     (xs, states), _, _ = encoder(*batch, return_all_hs=True)
-    assert len(states) == 3
+    assert len(states) == len(projected) == 3
     torch.testing.assert_close(states[-1], xs)
     torch.testing.assert_close(encoder(*batch)[0], xs)
 
