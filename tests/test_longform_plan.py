@@ -23,7 +23,7 @@ from espnet_srupp.recipe.datadir import DataDir
 )
 def test_a_recording_ends_once_it_is_long_enough(tmp_path, samples, gap, expected):
     data = datadir.read(write_chapters(tmp_path) / "source")
-    recordings = plan.join(data, spans(data), samples=samples, gap=gap)
+    recordings = plan.join(data, spans(data), None, math.inf, samples, gap, [])
     assert ["".join(u[-1] for u in r.parts) for r in recordings] == expected
 
 
@@ -44,5 +44,5 @@ def test_whoever_speaks_alone_in_a_recording_is_its_speaker(pattern, made):
     speakers = {"t1": "ann", "t2": "ann", "t3": "ann", "t4": "bob"}
     data = DataDir(speakers, dict.fromkeys(speakers, "A"), speakers)
     found = dict.fromkeys(speakers, Span("t", "t.wav", 0, 10, RATE, 1, "PCM_16"))
-    recordings = plan.join(data, found, pattern, num_utts=2)
+    recordings = plan.join(data, found, pattern, 2, math.inf, 0, [])
     assert {r.name: r.speaker for r in recordings} == made

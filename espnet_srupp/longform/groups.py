@@ -34,9 +34,7 @@ class Group:
     utterances: list[str]
 
 
-def groups(
-    data: DataDir, pattern: str | None = None, problems: list[str] | None = None
-) -> list[Group]:
+def groups(data: DataDir, pattern: str | None, problems: list[str]) -> list[Group]:
     """Sorts utterances into chapters, talks or speakers.
 
     A group has one speaker, unless `pattern` puts several into it. With segments, a
@@ -48,14 +46,13 @@ def groups(
         pattern: a regular expression, searched in each id behind a prefix of speed
             perturbation, whose first group is the name of the utterance's group; where
             that is empty, the name is "all".
-        problems: takes a sentence about ids that match nothing, which are left out
-            then; without it that is raised.
+        problems: takes a sentence about ids that match nothing, which are left out.
 
     Returns:
         The groups, ordered by name.
 
     Raises:
-        RecipeError: no id matches, or none may fail to; a pattern without a group.
+        RecipeError: no id matches; a pattern without a group.
     """
     members: dict[tuple[str, str], list[str]] = {}
     strangers = []
@@ -77,7 +74,7 @@ def groups(
             else f"{shortened(strangers)} not matched by --group '{pattern}': "
             "correct it"
         )
-        if problems is None or not members:
+        if not members:
             raise RecipeError(told)
         problems.append(told)
     return named(members, data)

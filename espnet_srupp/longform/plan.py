@@ -1,6 +1,5 @@
 """What goes into each long recording, and where."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -34,11 +33,11 @@ class Recording:
 def join(
     data: DataDir,
     found: dict[str, Span],
-    pattern: str | None = None,
-    num_utts: float = math.inf,
-    samples: float = math.inf,
-    gap: int = 0,
-    problems: list[str] | None = None,
+    pattern: str | None,
+    num_utts: float,
+    samples: float,
+    gap: int,
+    problems: list[str],
 ) -> list[Recording]:
     """Joins consecutive utterances of a group; the last recording of it has the rest.
 
@@ -46,8 +45,8 @@ def join(
         data: a data directory.
         found: where its utterances lie.
         pattern: as for `groups.groups`.
-        num_utts: a recording of so many utterances is complete.
-        samples: a recording of so many samples or more is complete.
+        num_utts: a recording of so many utterances is complete; may be infinite.
+        samples: a recording of so many samples or more is complete; may be infinite.
         gap: samples between utterances.
         problems: as for `groups.groups`.
     """
