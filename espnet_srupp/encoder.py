@@ -61,7 +61,9 @@ class SRUppEncoder(AbsEncoder):
 
     Raises:
         ValueError: an unknown `input_layer`, one without convolutions to separate, a
-            size or rate out of its range, or sizes that do not fit each other.
+            size or rate out of its range, sizes that do not fit each other, or
+            `compile_layers` with `attention_dropout_rate`.
+        AssertionError: `interctc_layer_idx` names no layer before the last one.
     """
 
     @typechecked

@@ -31,7 +31,8 @@ class SRUppLayer(nn.Module):
         fan_in_init: draws matrices by their fan-in; False: by Xavier's rule.
 
     Raises:
-        ValueError: `hidden_size` is odd and `bidirectional` set.
+        ValueError: `hidden_size` is odd and `bidirectional` set, or `attention_size` is
+            not a multiple of `attention_heads`.
     """
 
     def __init__(
