@@ -124,5 +124,5 @@ def test_no_mask_of_the_whole_recording_is_made(monkeypatch):
 
 def test_no_features_are_on_the_device_too():
     module = frontend(n_fft=64, hop_length=20).to("meta")
-    made = features(module, None, [])
+    made = features(module, None, [], 8)
     assert made.shape == (0, 8) and made.device.type == "meta"

@@ -13,14 +13,12 @@ from espnet2.layers.abs_normalize import AbsNormalize
 from espnet2.layers.utterance_mvn import UtteranceMVN
 from torch import Tensor
 
-TILE = 1024  # frames
-
 
 def features(
     frontend: DefaultFrontend,
     normalize: AbsNormalize | None,
     blocks: Iterable[np.ndarray],
-    tile: int = TILE,
+    tile: int,
 ) -> Tensor:
     """Features (T, D) of samples that come in blocks, normalised.
 

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 # before all of ESPnet: it spares its import a look into the network
 import espnet_srupp.register  # noqa: F401
 from espnet_srupp.compat import TooShortUttError
-from espnet_srupp.longform.features import TILE, features, length
+from espnet_srupp.longform.features import features, length
 from espnet_srupp.longform.words import Clock, Spelling
 from espnet_srupp.subsampling import CONVOLUTIONS, output_length, shortest_input
 
+TILE = 1024  # frames of features that are made at once
 ROWS = 2**22  # log-probabilities that exist at once
 
 
@@ -42,9 +43,9 @@ class Recogniser:
         """Seconds from one feature frame to the next."""
         return self.espnet.frontend.stft.hop_length / self.rate
 
-    def features(self, blocks: Iterable[np.ndarray], tile: int = TILE) -> Tensor:
+    def features(self, blocks: Iterable[np.ndarray]) -> Tensor:
         """Features (T, D) of samples (N,) that come in blocks; T is 0 for too few."""
-        return features(self.espnet.frontend, self.espnet.normalize, blocks, tile)
+        return features(self.espnet.frontend, self.espnet.normalize, blocks, TILE)
 
     def encode(self, xs: Tensor) -> tuple[Tensor, Clock]:
         """Encodes features (T, D) in one pass.
