@@ -154,6 +154,7 @@ def bad(**changes):
         ({"lengths": torch.tensor([5, 1])}, r"lengths are \[5, 1\], expected 0 to T"),
         ({"lengths": torch.tensor([-1, 1])}, r"lengths are \[-1, 1\]"),
         ({"backend": "gpu"}, "backend 'gpu' is not one of"),
+        ({"backend": "cuda"}, "backend 'cuda' does not serve tensors on 'cpu'"),
     ],
 )
 def test_bad_arguments_are_named(changes, message):
@@ -168,10 +169,12 @@ def test_no_channel_is_an_error(bidirectional):
         recurrence(*tensors.values(), bidirectional=bidirectional)
 
 
-def test_bidirectional_needs_an_even_number_of_channels():
+def test_an_odd_number_of_channels_walks_one_way_and_not_both():
     tensors, _ = make(4, 2, 5)
     with pytest.raises(ValueError, match="D is 5, expected an even number"):
         recurrence(*tensors.values(), bidirectional=True)
+    expected = recurrence(*tensors.values(), backend="reference")
+    torch.testing.assert_close(recurrence(*tensors.values()), expected)
 
 
 def test_a_device_without_a_kernel_is_an_error_not_a_slow_path():
