@@ -56,6 +56,15 @@ def test_a_batch_may_be_padded_beyond_its_longest():
     torch.testing.assert_close(found[:, : olens.max()], expected)
 
 
+def test_waves_without_lengths_are_taken_whole():
+    stft = Stft(128, hop_length=40)
+    waves, _ = batch()
+    found, olens = stft(waves)
+    expected, _ = stft(waves, torch.full((len(waves),), waves.shape[1]))
+    assert olens is None
+    torch.testing.assert_close(found, expected)
+
+
 def test_one_alone_that_is_too_short_to_be_mirrored_is_refused():
     with pytest.raises(RuntimeError, match="Padding size"):
         Stft(128, hop_length=40)(torch.randn(1, 50), torch.tensor([50]))
