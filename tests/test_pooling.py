@@ -6,7 +6,7 @@ import pytest
 import torch
 from data.small_encoder import build
 
-from espnet_srupp.pooling import on_means, stacks
+from espnet_srupp.pooling import of_layers, on_means, stacks
 
 T, B, D = 11, 4, 3
 LENGTHS = torch.tensor([11, 0, 1, 8])
@@ -96,6 +96,13 @@ def test_stacks_are_layers_on_the_same_frames_up_to_a_wanted_output(
     pooling, ends, expected
 ):
     assert stacks(pooling, ends) == expected
+
+
+def test_a_list_that_changes_later_changes_no_pooling():
+    given = [1, 2]
+    pooling = of_layers(given, 2)
+    given[1] = 3
+    assert pooling == [1, 2]
 
 
 def test_a_layer_of_the_encoder_runs_on_as_many_frames_as_it_is_told():
