@@ -99,13 +99,14 @@ def test_batch_neighbours_of_nan_change_nothing(half):
     torch.testing.assert_close(*results, rtol=0, atol=0)
 
 
-def test_bfloat16_s_products_on_a_cpu_never_see_nan():
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_products_of_16_bits_on_a_cpu_never_see_nan(dtype):
     encoder, _ = build()
     xs_pad, ilens = torch.randn(3, 60, 20), torch.tensor([60, 41, 50])
     xs_pad[1, 20, 3], xs_pad[2, 0, 0] = math.nan, math.inf
     given = []
     encoder.embed.register_forward_pre_hook(lambda _, args: given.extend(args))
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast("cpu", dtype):
         encoder.eval()(xs_pad, ilens)
     (seen,) = given
     assert torch.equal(seen[0], xs_pad[0]) and (seen[1:] == 0).all()
