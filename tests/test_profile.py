@@ -1,5 +1,6 @@
 """The profile: the SRU++ paper's table, and any ESPnet encoder beside it."""
 
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import yaml
 from torch import nn
 
 from espnet_srupp import profile as module
+from espnet_srupp.compat import TooShortUttError
 from espnet_srupp.profile import Part, build_encoder, profile, table
 
 ROOT = Path(__file__).parents[1]
@@ -70,6 +72,34 @@ def test_counts_convolutions_products_and_attention_by_hand():
     ]
 
 
+class Tokens(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Sequential(nn.Embedding(9, 6), nn.Linear(6, 6))
+
+    def forward(self, xs_pad, ilens):
+        assert ilens.device == xs_pad.device == self.embed[0].weight.device
+        return self.embed(xs_pad), ilens, None
+
+
+@pytest.mark.parametrize("encoder", [Toy, Tokens])
+def test_an_encoder_is_run_where_it_is(encoder):
+    assert profile(encoder().to("meta"), 8, 14) == profile(encoder(), 8, 14)
+
+
+def test_an_embedding_of_something_else_than_frames_takes_no_tokens():
+    encoder = Toy()
+    encoder.languages = nn.Embedding(9, 6)
+    assert profile(encoder, 8, 14)[0].parameters == 20 + 84 + 54
+
+
+def test_modules_below_three_levels_are_in_those_above_them_alone():
+    encoder = Toy()
+    encoder.a = nn.ModuleDict({"b": nn.ModuleDict({"c": nn.Sequential()})})
+    encoder.a["b"]["c"].add_module("d", nn.Linear(6, 6))
+    assert profile(encoder, 8, 14)[-1] == Part("a.b.c", 42, 0)
+
+
 def test_conditioning_on_a_ctc_needs_no_vocabulary():
     conf = SIZES | {"interctc_layer_idx": [1], "interctc_use_conditioning": True}
     encoder, input_size = build_encoder({"encoder": "srupp", "encoder_conf": conf})
@@ -94,6 +124,11 @@ def test_an_empty_conf_is_that_of_the_defaults():
 def test_the_values_per_frame_that_a_config_gives_are_taken():
     config = {"encoder": "srupp", "encoder_conf": SIZES, "input_size": 40}
     assert build_encoder(config)[1] == 40
+
+
+def test_what_a_config_names_and_leaves_empty_is_not_built():
+    config = {"encoder": "srupp", "encoder_conf": SIZES, "input_size": 40}
+    assert build_encoder(config | {"frontend": None, "preencoder": None})[1] == 40
 
 
 def test_table_leaves_out_what_is_too_small_to_matter():
@@ -139,6 +174,8 @@ def test_a_thousand_frames_are_counted_unless_another_number_is_given(
     [
         ({"encoder_conf": {"fff": 1}}, "unexpected keyword argument 'fff'"),
         ({"encoder_conf": {"num_blocks": "two"}}, "num_blocks"),
+        # of which typeguard says more than one line
+        ({"encoder_conf": {"output_size": "two"}}, "int: is not"),
         ({"encoder_conf": {"input_layer": "fff"}}, "unknown input_layer: fff"),
         ({"encoder": "fff"}, "fff"),
         ({"encoder_conf": {"interctc_layer_idx": [99]}}, "outside of 1 to"),
@@ -150,8 +187,8 @@ def test_a_thousand_frames_are_counted_unless_another_number_is_given(
         ),
     ],
     ids=[
-        *("option", "type", "value", "encoder", "layer", "no frontend", "no encoder"),
-        "without a word",
+        *("option", "type", "types", "value", "encoder", "layer", "no frontend"),
+        *("no encoder", "without a word"),
     ],
 )
 def test_a_config_that_does_not_fit_is_named(
@@ -160,7 +197,7 @@ def test_a_config_that_does_not_fit_is_named(
     config.write_text(yaml.safe_dump({"encoder": "srupp"} | change))
     with pytest.raises(SystemExit):
         run(monkeypatch, config)
-    error = capsys.readouterr().err
+    *_, error = capsys.readouterr().err.splitlines()
     assert str(config) in error and sentence in error
 
 
@@ -241,13 +278,15 @@ def test_a_config_that_does_not_exist_is_named(tmp_path, monkeypatch, capsys):
     assert "there is no file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("frames", [50, 3], ids=["enough", "too-few"])
 @pytest.mark.parametrize("training", [True, False])
-def test_the_encoder_stays_as_it_was(training):
+def test_the_encoder_stays_as_it_was(training, frames):
     conf = {"interctc_layer_idx": [1], "interctc_use_conditioning": True}
     encoder, input_size = build_encoder(
         {"encoder": "srupp", "encoder_conf": SIZES | conf}
     )
-    profile(encoder.train(training), input_size, 50)
+    with contextlib.nullcontext() if frames > 3 else pytest.raises(TooShortUttError):
+        profile(encoder.train(training), input_size, frames)
     assert encoder.training is training and encoder.interctc_use_conditioning
 
 
