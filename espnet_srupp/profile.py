@@ -22,7 +22,7 @@ from espnet_srupp.recipe.errors import RecipeError
 
 # what a config can be that no encoder is made of
 WRONG = (TypeError, ValueError, TypeCheckError, AssertionError, TooShortUttError)
-WRONG += (ImportError,)
+WRONG += (ImportError, RuntimeError, ZeroDivisionError)
 
 
 @dataclass(frozen=True)

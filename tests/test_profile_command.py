@@ -56,10 +56,18 @@ def test_a_thousand_frames_are_counted_unless_another_number_is_given(
             {"encoder": "transformer", "encoder_conf": {"attention_heads": 3}},
             ": AssertionError",
         ),
+        (
+            {"encoder": "transformer", "encoder_conf": {"output_size": -8}},
+            "negative dimension",
+        ),
+        (
+            {"encoder": "transformer", "encoder_conf": {"attention_heads": 0}},
+            "by zero",
+        ),
     ],
     ids=[
         *("option", "type", "types", "value", "encoder", "layer", "no frontend"),
-        *("no encoder", "without a word"),
+        *("no encoder", "without a word", "negative", "no heads"),
     ],
 )
 def test_a_config_that_does_not_fit_is_named(
