@@ -31,6 +31,16 @@ def test_missing_checkpoint_is_named_with_those_that_are_there(tmp_path):
     assert experiment.model_file(given, names) == tmp_path / "valid.acc.ave.pth"
 
 
+def test_a_link_to_an_epoch_that_is_gone_is_no_checkpoint_to_give(tmp_path):
+    given = Options(train_set="a", valid_set="b", test_sets="c", asr_exp=str(tmp_path))
+    (tmp_path / ".config.yaml.made").touch()
+    (tmp_path / "3epoch.pth").touch()
+    for name, epoch in (("latest", 3), ("valid.acc.best", 1), ("valid.acc.ave", 1)):
+        (tmp_path / f"{name}.pth").symlink_to(f"{epoch}epoch.pth")
+    with pytest.raises(RecipeError, match="--inference_asr_model one of latest.pth$"):
+        experiment.model_file(given, layout(given))
+
+
 def test_an_experiment_whose_statistics_were_moved_is_named(tmp_path):
     config, stats = tmp_path / "config.yaml", tmp_path / "feats_stats.npz"
     config.write_text(f"normalize_conf: {{stats_file: {stats}}}\n")

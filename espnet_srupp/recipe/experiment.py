@@ -46,7 +46,7 @@ def checkpoint(exp: Path, name: str, option: str, stage: int) -> Path:
     if path.is_file():
         return path
     remedy = f"train it with --stage {stage}"
-    others = ", ".join(sorted(p.name for p in exp.glob("*.*.*.pth")))
+    others = ", ".join(there(exp, "*.*.*.pth") or there(exp, "latest.pth"))
     finished = marker(exp / "config.yaml").exists()
     if others:
         remedy = f"give --{option} one of {others}"
@@ -56,6 +56,11 @@ def checkpoint(exp: Path, name: str, option: str, stage: int) -> Path:
         # a training that has been finished is not begun again by itself
         remedy += " --force true, as its models are gone"
     raise RecipeError(f"{path} is not there: {remedy}")
+
+
+def there(exp: Path, pattern: str) -> list[str]:
+    """Names of checkpoints; ESPnet's links to an epoch outlive its file."""
+    return sorted(path.name for path in exp.glob(pattern) if path.is_file())
 
 
 def check(options: Options, names: Layout) -> None:
