@@ -157,6 +157,12 @@ def test_a_training_is_what_asr_sh_makes_of_the_options():
     assert parsed.normalize_conf == {"stats_file": f"{stats}/train/feats_stats.npz"}
 
 
+def test_other_shapes_are_allowed_in_a_model_that_the_yaml_begins_with_too():
+    given = Options(**SETS, asr_args="--init_param m.pth", ignore_init_mismatch=True)
+    words = commands.training(given, layout(given), 0)
+    assert ASRTask.get_parser().parse_args(words[2:]).ignore_init_mismatch
+
+
 def test_the_language_model_that_is_named_is_measured_and_decoded_with():
     given = Options(**SETS, use_lm=True, lm_tag="y", inference_lm="3epoch.pth")
     given = replace(given, inference_asr_model="5epoch.pth")

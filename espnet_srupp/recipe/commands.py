@@ -56,7 +56,9 @@ def training(options: Options, names: Layout, ngpu: int) -> list[str]:
     ]
     if options.pretrained_model:
         words += ["--init_param", options.pretrained_model]
-        words += ["--ignore_init_mismatch", str(options.ignore_init_mismatch).lower()]
+    if options.ignore_init_mismatch:
+        # without --pretrained_model too, as the YAML may have init_param
+        words += ["--ignore_init_mismatch", "true"]
     if options.feats_normalize == "global_mvn":
         stats = f"stats_file={names.stats / 'train/feats_stats.npz'}"
         words += ["--normalize", "global_mvn", "--normalize_conf", stats]
