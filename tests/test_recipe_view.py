@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from espnet_srupp.recipe import view
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.view import View
 
 LINES = """
@@ -73,6 +74,18 @@ def test_a_learning_rate_that_rises_for_longer_than_the_training_is_told(
     told = f"2 epochs of 7 batches, {steps} steps, the learning rate rises for {end}"
     (line,) = capsys.readouterr().out.splitlines()
     assert told in line and ("NEVER" in line) == (accum_grad == 4)
+
+
+def test_a_learning_rate_that_rises_for_espnets_usual_steps_is_told():
+    told = view.pace({"max_epoch": 2, "scheduler": "warmuplr"}, 7)
+    assert "14 steps, the learning rate rises for 25000: IT NEVER GETS" in told
+    assert view.pace({"max_epoch": 2, "scheduler": "steplr"}, 7).endswith("14 steps")
+
+
+def test_an_epoch_without_a_step_is_an_error_at_once(tmp_path):
+    (tmp_path / "config.yaml").write_text("accum_grad: 8\nmax_epoch: 2\n")
+    with pytest.raises(RecipeError, match="accum_grad is 8 .* 7 batches.* lower accum"):
+        follow(tmp_path, ["INFO: [train] mini-batch sizes summary: N-batch=7, mean\n"])
 
 
 def test_what_the_log_held_before_is_not_told_again(tmp_path, capsys):

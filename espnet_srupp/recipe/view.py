@@ -7,11 +7,15 @@ from pathlib import Path
 
 from espnet_srupp.recipe import alphas, checkpoints, config, epochs
 from espnet_srupp.recipe.epochs import Epoch
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.process import Tail
 from espnet_srupp.recipe.progress import say, timespan
 
 # an epoch that is longer shows how far it is
 QUIET_SECONDS = 30
+# ESPnet's schedulers that rise for so many steps where their conf names none
+WARMUP_STEPS = 25000
+WARMUPS = ("noamlr", "warmuplr", "warmupreducelronplateau", "warmupsteplr")
 
 
 class View:
@@ -83,8 +87,9 @@ def pace(trained: Mapping[str, object], batches: int) -> str:
         batches: of an epoch.
     """
     epochs = config.number(trained, "max_epoch", 0, int)
-    steps = epochs * (batches // max(1, config.number(trained, "accum_grad", 1, int)))
-    rising = config.number(trained, "scheduler_conf.warmup_steps", 0)
+    steps = epochs * steps_in(trained, batches)
+    usual = WARMUP_STEPS if trained.get("scheduler") in WARMUPS else 0
+    rising = config.number(trained, "scheduler_conf.warmup_steps", usual)
     told = f"{epochs} epochs of {batches} batches, {steps} steps"
     if not rising:
         return told
@@ -95,3 +100,19 @@ def pace(trained: Mapping[str, object], batches: int) -> str:
         f"{told}: IT NEVER GETS TO ITS HEIGHT, lower scheduler_conf.warmup_steps, to a "
         "tenth of the steps, say, or batch_bins for more of them"
     )
+
+
+def steps_in(trained: Mapping[str, object], batches: int) -> int:
+    """The steps of an epoch of so many batches.
+
+    Raises:
+        RecipeError: there is none, of which ESPnet would say at the epoch's end that
+            no gradient was finite.
+    """
+    summed = max(1, config.number(trained, "accum_grad", 1, int))
+    if summed > batches:
+        raise RecipeError(
+            f"accum_grad is {summed} and an epoch has {batches} batches, so it has "
+            "no step: lower accum_grad, or batch_bins (batch_size) for more batches"
+        )
+    return batches // summed
