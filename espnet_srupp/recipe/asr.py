@@ -49,7 +49,7 @@ def run(given: Options) -> None:
     if given.use_lm and 12 in numbers:
         check_weight(given)
     # importing torch takes seconds, which a wrong option need not wait for
-    from espnet_srupp.recipe import check, decoding, training
+    from espnet_srupp.recipe import check, decoding, settings, training
     from espnet_srupp.recipe.stages import STAGES
 
     *before, given = trainings(given)
@@ -63,7 +63,7 @@ def run(given: Options) -> None:
         training.gpus(given)
     if {*TRAINED} & {*numbers}:
         for each in (*before, given):
-            training.check_encoder(each)
+            settings.check(each)
     if 12 in numbers:
         check_decoding(names)
         decoding.check_gpu(given)

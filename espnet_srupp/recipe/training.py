@@ -1,6 +1,5 @@
 """Stages 7 and 11: training, shown epoch by epoch, continued after an interrupt."""
 
-import inspect
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +8,6 @@ from pathlib import Path
 
 import torch
 
-from espnet_srupp.encoder import SRUppEncoder
 from espnet_srupp.recipe import (
     checkpoints,
     commands,
@@ -19,7 +17,6 @@ from espnet_srupp.recipe import (
     process,
     stage,
 )
-from espnet_srupp.recipe.arguments import nearest
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.locks import Locks
 from espnet_srupp.recipe.options import Options, cores
@@ -131,22 +128,6 @@ def starts(given: str, settings: Mapping) -> list[Path]:
         raise RecipeError(f"init_param is {words}: give files of parameters, or none")
     files = (str(word).partition(":")[0] for word in (given, *words))
     return [Path(file) for file in files if file]
-
-
-def check_encoder(options: Options) -> None:
-    """Raises RecipeError where srupp is given a key that it does not have."""
-    settings = config.read(options.asr_config, options.asr_args)
-    if settings.get("encoder") != "srupp":
-        return
-    known = inspect.signature(SRUppEncoder).parameters
-    for key in settings:
-        group, _, name = key.partition(".")
-        if group == "encoder_conf" and name and name not in known:
-            remedy = nearest(name, known) or "leave it out"
-            raise RecipeError(
-                f"{options.asr_config} or --asr_args has {name!r} in encoder_conf, "
-                f"which srupp does not know: {remedy}"
-            )
 
 
 def gpus(options: Options) -> int:

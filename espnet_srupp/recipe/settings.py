@@ -1,0 +1,66 @@
+"""What a training's YAML cannot mean in this recipe, told before any data are made."""
+
+import inspect
+import re
+from collections.abc import Mapping
+
+from espnet_srupp.encoder import SRUppEncoder
+from espnet_srupp.recipe import config
+from espnet_srupp.recipe.arguments import nearest
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.options import Options
+
+
+def check(options: Options) -> None:
+    """Checks the YAML of a training and what overrides it.
+
+    Raises:
+        RecipeError: srupp is given a key that it does not have, or what would be
+            decoded is not the model that was trained.
+    """
+    settings = config.read(options.asr_config, options.asr_args)
+    if settings.get("encoder") == "srupp":
+        check_encoder(options, settings)
+    check_saved(settings)
+    check_best(options, settings)
+
+
+def check_encoder(options: Options, settings: Mapping[str, object]) -> None:
+    known = inspect.signature(SRUppEncoder).parameters
+    for key in settings:
+        group, _, name = key.partition(".")
+        if group == "encoder_conf" and name and name not in known:
+            remedy = nearest(name, known) or "leave it out"
+            raise RecipeError(
+                f"{options.asr_config} or --asr_args has {name!r} in encoder_conf, "
+                f"which srupp does not know: {remedy}"
+            )
+
+
+def check_saved(settings: Mapping[str, object]) -> None:
+    """Sees that a model is saved whole.
+
+    ESPnet's decoding builds it anew, and what the file lacks stays as it was drawn.
+    """
+    strategy = settings.get("save_strategy", "all")
+    if str(settings.get("use_adapter", False)).lower() == "true" and strategy != "all":
+        raise RecipeError(
+            f"save_strategy {strategy} leaves parameters out of the models, for which "
+            "ESPnet decodes with random ones: leave it out, or give all"
+        )
+
+
+def check_best(options: Options, settings: Mapping[str, object]) -> None:
+    """Sees that what is decoded was chosen by something.
+
+    Without a decoder the accuracy is NaN, by which ESPnet takes the first epochs.
+    """
+    model = options.inference_asr_model
+    alone = config.number(settings, "model_conf.ctc_weight", 0.5) == 1
+    if alone and re.search(r"\bacc\b", model):
+        raise RecipeError(
+            f"with ctc_weight 1 there is no accuracy by which {model} is chosen: give "
+            'best_model_criterion [[valid, loss, min]] (--asr_args "... '
+            '--best_model_criterion valid,loss,min") and --inference_asr_model '
+            "valid.loss.ave.pth"
+        )
