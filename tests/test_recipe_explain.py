@@ -64,6 +64,11 @@ from espnet_srupp.recipe.explain import explain
             "--ignore_init_mismatch true",
             id="parameters",
         ),
+        pytest.param(
+            "AttributeError: 'NoneType' object has no attribute 'log_softmax'",
+            "ctc_weight 0 in --inference_args",
+            id="CTC",
+        ),
     ],
 )
 def test_known_causes_have_a_remedy(tmp_path, line, remedy):

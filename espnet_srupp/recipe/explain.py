@@ -41,6 +41,11 @@ REMEDIES = (
         "--ignore_init_mismatch true takes what fits",
     ),
     (
+        r"'NoneType' object has no attribute 'log_softmax'",
+        "a model without a CTC was to be decoded with one: give ctc_weight 0 in "
+        "--inference_args",
+    ),
+    (
         r"No module named '(?:espnet[23]?|espnet_srupp)\b",
         "the Python of --python has no ESPnet or no espnet_srupp: leave it out, or "
         "install both there",
