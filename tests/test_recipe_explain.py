@@ -69,6 +69,11 @@ from espnet_srupp.recipe.explain import explain
             "ctc_weight 0 in --inference_args",
             id="CTC",
         ),
+        pytest.param(
+            "RuntimeError: selected index k out of range",
+            "smaller beam_size in --inference_args",
+            id="beam",
+        ),
     ],
 )
 def test_known_causes_have_a_remedy(tmp_path, line, remedy):

@@ -46,6 +46,11 @@ REMEDIES = (
         "--inference_args",
     ),
     (
+        r"selected index k out of range",
+        "the beam is wider than the model has tokens: give a smaller beam_size in "
+        "--inference_args",
+    ),
+    (
         r"No module named '(?:espnet[23]?|espnet_srupp)\b",
         "the Python of --python has no ESPnet or no espnet_srupp: leave it out, or "
         "install both there",
