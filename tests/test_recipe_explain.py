@@ -74,6 +74,12 @@ from espnet_srupp.recipe.explain import explain
             "smaller beam_size in --inference_args",
             id="beam",
         ),
+        pytest.param(
+            "FileNotFoundError: [Errno 2] No such file or directory: "
+            "'exp/asr_stats/train/feats_stats.npz'",
+            "--feats_normalize utterance_mvn",
+            id="statistics",
+        ),
     ],
 )
 def test_known_causes_have_a_remedy(tmp_path, line, remedy):

@@ -79,6 +79,13 @@ def test_outputs_are_asr_shs_files():
     }
 
 
+def test_features_that_are_not_computed_are_not_missed():
+    given = Options(train_set="a", valid_set="b", test_sets="c", token_type="char")
+    given = replace(given, asr_args="--model_conf extract_feats_in_collect_stats=false")
+    names = layout(given)
+    assert statistics.outputs(given, names) == statistics.shapes(given, names)
+
+
 def gather(tmp_path, monkeypatch, sizes, nj):
     """Statistics of sets of so many utterances; how many processes there were."""
     monkeypatch.chdir(tmp_path)

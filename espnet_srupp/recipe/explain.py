@@ -46,6 +46,11 @@ REMEDIES = (
         "--inference_args",
     ),
     (
+        r"No such file or directory: '\S+feats_stats\.npz'",
+        "stage 10 computes no features where extract_feats_in_collect_stats is false: "
+        "give --feats_normalize utterance_mvn",
+    ),
+    (
         r"selected index k out of range",
         "the beam is wider than the model has tokens: give a smaller beam_size in "
         "--inference_args",

@@ -57,3 +57,8 @@ def input_layer(given: Mapping[str, object]) -> object:
 def has_ctc(given: Mapping[str, object]) -> bool:
     """Whether the training has a CTC."""
     return config.number(given, "model_conf.ctc_weight", 0.5) != 0
+
+
+def extracted(given: Mapping[str, object]) -> bool:
+    """Whether stage 10 computes the features, of which it makes statistics."""
+    return given.get("model_conf.extract_feats_in_collect_stats", True) is not False

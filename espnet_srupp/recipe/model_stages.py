@@ -51,7 +51,8 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
     _, _, settings["pretrained_model"] = given.pretrained_model.partition(":")
     settings |= given.some("asr_speech_fold_length", "asr_text_fold_length")
     settings |= given.some("ignore_init_mismatch")
-    stats, *shapes = statistics.outputs(given, names)
+    stats, *_ = statistics.outputs(given, names)
+    shapes = statistics.shapes(given, names)
     if given.feats_normalize == "global_mvn" and given.asr_stats_dir:
         # else they follow from the rest, but for their last bits, which depend on --nj
         shapes.append(stats)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from espnet2.bin.aggregate_stats_dirs import aggregate_stats_dirs
 
-from espnet_srupp.recipe import commands, config, process
+from espnet_srupp.recipe import commands, config, features, process
 from espnet_srupp.recipe.check import too_short
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults, settle
@@ -25,10 +25,17 @@ UTTERANCES_PER_PROCESS = 5000
 
 
 def outputs(options: Options, names: Layout) -> list[Path]:
-    """The files that training reads, feats_stats.npz first."""
+    """The files that training reads, feats_stats.npz first if there is one."""
+    made = shapes(options, names)
+    if features.extracted(config.read(options.asr_config, options.asr_args)):
+        made.insert(0, names.stats / "train" / "feats_stats.npz")
+    return made
+
+
+def shapes(options: Options, names: Layout) -> list[Path]:
+    """The lengths among them."""
     files = ("speech_shape", f"text_shape.{options.token_type}")
-    made = [names.stats / kind / file for kind in ("train", "valid") for file in files]
-    return [names.stats / "train" / "feats_stats.npz", *made]
+    return [names.stats / kind / file for kind in ("train", "valid") for file in files]
 
 
 def collect(options: Options, names: Layout) -> None:
