@@ -62,11 +62,12 @@ def decode(options: Options, names: Layout, name: str) -> None:
     parts = [job.output / "1best_recog" for job in jobs]
     for result in RESULTS:
         merge([part / result for part in parts], wav, target / result)
-    busy = busy_seconds([job.log for job in jobs])
-    factor = busy * options.rate / sum(lengths.values())
-    with atomic_file(target / "rtf") as file:
-        file.write(f"{factor:.3f}\n")
-    say(f"  real-time factor {factor:.3f} on each of {len(jobs)} processes")
+    # none where ESPnet was told to log less
+    if busy := busy_seconds([job.log for job in jobs]):
+        factor = busy * options.rate / sum(lengths.values())
+        with atomic_file(target / "rtf") as file:
+            file.write(f"{factor:.3f}\n")
+        say(f"  real-time factor {factor:.3f} on each of {len(jobs)} processes")
 
 
 def shared(
