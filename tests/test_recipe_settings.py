@@ -1,0 +1,53 @@
+"""What a training's YAML cannot mean is told before any data are made."""
+
+from pathlib import Path
+
+import pytest
+
+from espnet_srupp.recipe import asr
+from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.options import Options
+
+SETS = {"train_set": "a", "valid_set": "b", "test_sets": "c", "ngpu": 0}
+
+
+def test_a_wrong_key_of_the_encoder_is_told_before_the_data_are_prepared(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("a.yaml").write_text("encoder: srupp\nencoder_conf: {num_blocks: 2}\n")
+    Path("b.yaml").write_text("encoder: srupp\nencoder_conf: {hiden_size: 2}\n")
+    said = "b.yaml or --asr_args has 'hiden_size' .* did you mean hidden_size?"
+    with pytest.raises(RecipeError, match=said):
+        asr.run(Options("no corpus", **SETS, asr_config="b.yaml a.yaml"))
+    for path in ("a.yaml", ""):
+        with pytest.raises(RecipeError, match="no corpus"):
+            asr.run(Options("no corpus", **SETS, asr_config=path))
+
+
+@pytest.mark.parametrize(
+    ("asr_args", "model", "said"),
+    [
+        (
+            "--model_conf ctc_weight=1.0",
+            "valid.acc.ave.pth",
+            "no accuracy by which val",
+        ),
+        ("--model_conf ctc_weight=1.0", "valid.loss.ave.pth", "no corpus"),
+        ("--model_conf ctc_weight=0.9", "valid.acc.ave.pth", "no corpus"),
+        (
+            "--use_adapter true --save_strategy adapter_only",
+            "valid.acc.ave.pth",
+            "save_strategy adapter_only leaves parameters out",
+        ),
+        ("--use_adapter true --save_strategy all", "valid.acc.ave.pth", "no corpus"),
+        ("--save_strategy adapter_only", "valid.acc.ave.pth", "no corpus"),
+    ],
+)
+def test_a_training_whose_model_would_not_be_decoded_is_told_at_once(
+    asr_args, model, said, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    given = Options("no corpus", **SETS, asr_args=asr_args, inference_asr_model=model)
+    with pytest.raises(RecipeError, match=said):
+        asr.run(given)
