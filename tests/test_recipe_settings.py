@@ -28,11 +28,7 @@ def test_a_wrong_key_of_the_encoder_is_told_before_the_data_are_prepared(
 @pytest.mark.parametrize(
     ("asr_args", "model", "said"),
     [
-        (
-            "--model_conf ctc_weight=1.0",
-            "valid.acc.ave.pth",
-            "no accuracy by which val",
-        ),
+        ("--model_conf ctc_weight=1.0", "valid.acc.ave.pth", "there is no accuracy"),
         ("--model_conf ctc_weight=1.0", "valid.loss.ave.pth", "no corpus"),
         ("--model_conf ctc_weight=0.9", "valid.acc.ave.pth", "no corpus"),
         (

@@ -56,7 +56,12 @@ def input_layer(given: Mapping[str, object]) -> object:
 
 def has_ctc(given: Mapping[str, object]) -> bool:
     """Whether the training has a CTC."""
-    return config.number(given, "model_conf.ctc_weight", 0.5) != 0
+    return ctc_weight(given) != 0
+
+
+def ctc_weight(given: Mapping[str, object]) -> float:
+    """The CTC's share of the loss, the attention decoder's being the rest of 1."""
+    return config.number(given, "model_conf.ctc_weight", 0.5)
 
 
 def extracted(given: Mapping[str, object]) -> bool:

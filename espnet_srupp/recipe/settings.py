@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 
 from espnet_srupp.encoder import SRUppEncoder
-from espnet_srupp.recipe import config
+from espnet_srupp.recipe import config, features
 from espnet_srupp.recipe.arguments import nearest
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options
@@ -56,8 +56,7 @@ def check_best(options: Options, settings: Mapping[str, object]) -> None:
     Without a decoder the accuracy is NaN, by which ESPnet takes the first epochs.
     """
     model = options.inference_asr_model
-    alone = config.number(settings, "model_conf.ctc_weight", 0.5) == 1
-    if alone and re.search(r"\bacc\b", model):
+    if features.ctc_weight(settings) == 1 and re.search(r"\bacc\b", model):
         raise RecipeError(
             f"with ctc_weight 1 there is no accuracy by which {model} is chosen: give "
             'best_model_criterion [[valid, loss, min]] (--asr_args "... '
