@@ -70,7 +70,7 @@ def parse() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("configs", metavar="CONFIG.yaml", nargs="+", type=Path)
+    add("configs", metavar="CONFIG.yaml", nargs="+", type=machine.readable)
     add("--train", action="store_true", help="forward, backward and AdamW's step")
     add("--seconds", type=float, nargs="+", help="default: 10 60 150; batches: 10 15")
     add(
@@ -78,7 +78,7 @@ def parse() -> argparse.Namespace:
         type=machine.positive,
         help="utterances at once (default: 1; to train: 8)",
     )
-    add("--lengths", type=Path, help="utt2num_samples of a corpus, 16 kHz")
+    add("--lengths", type=machine.readable, help="utt2num_samples of a corpus, 16 kHz")
     add("--device", choices=("cpu", "cuda"), default="cpu")
     add("--dtype", choices=("float32", "bfloat16"), default="float32", help="autocast")
     add("--threads", type=machine.positive, default=2, help="on a CPU (default: 2)")

@@ -50,6 +50,14 @@ def write(report: dict, path: Path | None) -> None:
         path.write_text(json.dumps(report, indent=2) + "\n")
 
 
+def readable(word: str) -> Path:
+    """An argument that is a file to read."""
+    path = Path(word)
+    if not path.is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {word}")
+    return path
+
+
 def writable(word: str) -> Path:
     """An argument that is a file to write, tried before anything is measured."""
     path = Path(word)

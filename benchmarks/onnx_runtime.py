@@ -54,7 +54,7 @@ def parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("config", type=Path, help="a YAML file with encoder: srupp")
+    add("config", type=machine.readable, help="a YAML file with encoder: srupp")
     add("--seconds", type=machine.positive, nargs="+", default=[10, 60])
     add("--repeats", type=machine.positive, default=5, help="timed runs each (5)")
     add("--json", type=machine.writable, help="file for the figures")

@@ -101,7 +101,9 @@ def count_flops(encoder: nn.Module, xs: torch.Tensor) -> dict[str, int]:
     attention = {of_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v)}
     counter = FlopCounterMode(display=False, custom_mapping=attention)
     # conditioning on a CTC needs a vocabulary, which a config does not have
-    was = encoder.training, getattr(encoder, "interctc_use_conditioning", False)
+    conditioned = getattr(encoder, "interctc_use_conditioning", False)
+    # of each, as part of an encoder may be frozen in another mode than the rest
+    modes = {module: module.training for module in encoder.modules()}
     encoder.interctc_use_conditioning = False
     try:
         # with gradients, as without them the layers merge their parts on a CPU; but
@@ -112,8 +114,9 @@ def count_flops(encoder: nn.Module, xs: torch.Tensor) -> dict[str, int]:
         with counter, nothing:
             encoder.eval()(xs, torch.tensor([xs.shape[1]], device=xs.device))
     finally:
-        encoder.train(was[0])
-        encoder.interctc_use_conditioning = was[1]
+        for module, mode in modes.items():
+            module.training = mode
+        encoder.interctc_use_conditioning = conditioned
     root = type(encoder).__name__
     return {
         name.removeprefix(root): sum(counts.values())

@@ -136,10 +136,16 @@ def test_nan_is_a_difference():
         ("recurrence", "--frames 0", "argument --frames: 0 is not 1 or more"),
         (
             "encoder",
-            "a.yaml --json {file}/x.json",
+            "{file} --json {file}/x.json",
             "x.json cannot be written",
         ),
-        ("encoder", "a/b/x.yaml c/b/x.yaml", "two configurations have one folder's"),
+        ("encoder", "{file} {file}", "two configurations have one folder's"),
+        (
+            "encoder",
+            "{file} --lengths {file}s",
+            "argument --lengths: there is no file {file}s",
+        ),
+        ("onnx_runtime", "{file}s", "argument config: there is no file {file}s"),
         ("longform", "data exp", "argument MODEL=EXP: exp is not NAME=PATH"),
         ("study", "exp --out x", "argument VARIANT=EXP: exp is not NAME=PATH"),
     ],
@@ -149,8 +155,8 @@ def test_a_wrong_argument_is_one_sentence(
 ):
     file = tmp_path / "file"
     file.touch()
-    words = words.format(file=file).split()
-    monkeypatch.setattr(sys, "argv", [f"{script}.py", *words])
+    words, message = (each.format(file=file) for each in (words, message))
+    monkeypatch.setattr(sys, "argv", [f"{script}.py", *words.split()])
     with pytest.raises(SystemExit) as error:
         import_module(script).parse()
     assert error.value.code == 2

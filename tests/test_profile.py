@@ -146,9 +146,13 @@ def test_the_encoder_stays_as_it_was(training, frames):
     encoder, input_size = build_encoder(
         {"encoder": "srupp", "encoder_conf": SIZES | conf}
     )
+    # as where it is not to be trained further
+    encoder.train(training).embed.eval()
+    modes = [module.training for module in encoder.modules()]
     with contextlib.nullcontext() if frames > 3 else pytest.raises(TooShortUttError):
-        profile(encoder.train(training), input_size, frames)
-    assert encoder.training is training and encoder.interctc_use_conditioning
+        profile(encoder, input_size, frames)
+    assert [module.training for module in encoder.modules()] == modes
+    assert encoder.interctc_use_conditioning
 
 
 def test_nothing_is_kept_for_a_backward_pass():
