@@ -26,7 +26,7 @@ setup(
         "numpy>=2.0",
         "pyyaml",
         "torch>=2.11",
-        # 2.11.1 asks for any torch from 2.11 on and cannot be imported beside 2.11 to 2.13
+        # 2.11.1 takes any torch from 2.11 on and cannot be imported beside 2.11 to 2.13
         "torchaudio!=2.11.1",
         "typeguard",
     ],
