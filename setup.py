@@ -28,7 +28,7 @@ setup(
         "torch>=2.11",
         # 2.11.1 takes any torch from 2.11 on and cannot be imported beside 2.11 to 2.13
         "torchaudio!=2.11.1",
-        "typeguard",
+        "typeguard>=3.0",
     ],
     extras_require={
         "cuda12": ["cupy-cuda12x>=14.2"],
@@ -38,12 +38,13 @@ setup(
         "recipes": [
             "editdistance",
             "espeakng-loader",
-            "jiwer",
+            # before 4.0 an utterance without words in the reference is an error
+            "jiwer>=4.0",
             "lhotse>=1.33",
             "matplotlib",
             "sentencepiece",
-            "soundfile",
-            "soxr",
+            "soundfile>=0.12.1",
+            "soxr>=0.4",
             "tensorboard",
             "tqdm",
         ],
