@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -12,6 +13,15 @@ import espnet_srupp
 
 ROOT = Path(__file__).parents[1]
 INFO = f"espnet_srupp-{espnet_srupp.__version__}.dist-info/"
+PARTS = (
+    "CHANGELOG.md",
+    "LICENSE",
+    "MANIFEST.in",
+    "README.md",
+    "constraints.txt",
+    "pyproject.toml",
+    "setup.py",
+)
 
 
 def test_kernels_are_linked_into_the_package():
@@ -20,13 +30,26 @@ def test_kernels_are_linked_into_the_package():
     assert link.readlink() == Path("../kernels")
 
 
-def test_the_wheel_has_all_sources_and_kernels(tmp_path):
+@pytest.fixture
+def source(tmp_path):
+    """What the packages are built from."""
     source = tmp_path / "source"
     ignore = shutil.ignore_patterns("__pycache__")
-    for part in ("espnet_srupp", "kernels"):
+    for part in ("espnet_srupp", "kernels", "tests"):
         shutil.copytree(ROOT / part, source / part, symlinks=True, ignore=ignore)
-    for part in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+    for part in PARTS:
         shutil.copy(ROOT / part, source)
+    return source
+
+
+def modules_and_kernels(source):
+    modules = {str(p.relative_to(source)) for p in source.glob("espnet_srupp/**/*.py")}
+    return modules | {
+        f"espnet_srupp/kernels/{p.name}" for p in source.glob("kernels/*.[cp]*")
+    }
+
+
+def test_the_wheel_has_all_sources_and_kernels(source, tmp_path):
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet"]
     subprocess.run(
         [*pip, "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, source],
@@ -35,9 +58,20 @@ def test_the_wheel_has_all_sources_and_kernels(tmp_path):
     (wheel,) = tmp_path.glob("*.whl")
     assert wheel.name.endswith("-py3-none-any.whl")
     names = {n for n in zipfile.ZipFile(wheel).namelist() if not n.startswith(INFO)}
-    modules = {str(p.relative_to(source)) for p in source.glob("espnet_srupp/**/*.py")}
-    kernels = {f"espnet_srupp/kernels/{p.name}" for p in source.glob("kernels/*.[cp]*")}
-    assert names == modules | kernels
+    assert names == modules_and_kernels(source)
+
+
+def test_the_source_distribution_has_no_tests_that_lack_what_they_need(
+    source, tmp_path
+):
+    setup = [sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", tmp_path]
+    subprocess.run(setup, cwd=source, check=True)
+    (path,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        members = [m.name.partition("/")[2] for m in archive if m.isfile()]
+    names = {name for name in members if not name.startswith("espnet_srupp.egg-info/")}
+    made = {"PKG-INFO", "setup.cfg"}
+    assert names == modules_and_kernels(source) | {*PARTS} | made
 
 
 # stops at whatever could start a compiler
