@@ -1,9 +1,11 @@
 """Attention in float16 and bfloat16: what they hold, and the ways that are faster."""
 
 import runpy
+from types import SimpleNamespace
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
 from espnet_srupp import attention
 from espnet_srupp.attention import SRUppAttention
@@ -97,6 +99,32 @@ def test_bfloat16_goes_the_way_that_is_faster_on_this_cpu(tiled, monkeypatch):
     q = torch.empty(1, 1, 4, 8)
     assert attention.fused(q.bfloat16(), 0.0) is not tiled
     assert attention.fused(q, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "T", "grad", "major", "expected"),
+    [
+        (torch.bfloat16, 256, 9000, True, 8, True),
+        (torch.float32, 64, 9000, True, 7, True),
+        (torch.float16, 416, 400, False, 7, True),
+        # of what torch has no kernel
+        (torch.bfloat16, 256, 9000, True, 7, False),
+        (torch.float64, 64, 9, False, 9, False),
+        (torch.bfloat16, 252, 9, False, 9, False),
+        # of what it has a slow one
+        (torch.bfloat16, 416, 400, True, 9, False),
+        (torch.bfloat16, 416, 401, False, 9, False),
+        (torch.float32, 416, 400, False, 9, False),
+    ],
+)
+def test_a_gpu_has_sdpa_for_what_it_has_a_fast_kernel_for(
+    dtype, size, T, grad, major, expected, monkeypatch
+):
+    card = SimpleNamespace(major=major)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: card)
+    with FakeTensorMode(), torch.set_grad_enabled(grad):
+        q = torch.empty(1, 1, T, size, dtype=dtype, device="cuda")
+        assert attention.fused(q, 0.1) is expected
 
 
 @pytest.mark.parametrize(
