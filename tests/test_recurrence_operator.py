@@ -228,6 +228,16 @@ def test_the_reference_runs_on_any_device():
     assert h.is_meta and h.shape == (2, 1, 4)
 
 
+def test_the_reference_clamps_lengths_out_of_range():
+    tensors, _ = make(6, 3, 4)
+    wild, fit = (torch.tensor(lengths) for lengths in ([7, -1, 2**40], [6, 0, 6]))
+    found, expected = (
+        run(tensors, lengths, bidirectional=True, backend="reference")
+        for lengths in (wild, fit)
+    )
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
 def test_gradients_of_what_was_traced_without_them_are_an_error():
     tensors, _ = make(4, 2, 6)
     h, *_ = recurrence_forward(*tensors.values(), None, None, False, False)

@@ -48,8 +48,9 @@ def recurrence(
         b: (2, D), the gates' biases, in the same order.
         c0: (B, D), the state before each row's first frame; zeros if None.
         lengths: (B,) int64 in [0, T], frames of each row; T if None. Frames beyond
-            are neither read nor counted. On a GPU lengths out of range are clamped:
-            to raise an error, the CPU would have to wait for them.
+            are neither read nor counted. Lengths out of range are an error of "cpu"
+            alone: on a GPU, where the CPU would have to wait for them, and by
+            "reference", which can be traced, they are clamped.
         bidirectional: channels [D/2, D) walk from each row's last frame to its first.
         mask_c: (B, D), a dropout mask, already scaled, on the state that reaches h,
             the same for all frames. It gets no gradient.
