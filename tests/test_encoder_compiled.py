@@ -44,7 +44,7 @@ def graphs(monkeypatch):
 
 
 def assert_same_step(encoder, plain, frames, rows=2, shorter=9):
-    """Output and gradients of both, each utterance so many frames shorter than one."""
+    """Output and gradients of both, each utterance so much shorter than the last."""
     batch = torch.randn(rows, frames, 20), frames - shorter * torch.arange(rows)
     results = []
     for model in (encoder, plain):

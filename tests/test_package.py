@@ -61,9 +61,7 @@ def test_the_wheel_has_all_sources_and_kernels(source, tmp_path):
     assert names == modules_and_kernels(source)
 
 
-def test_the_source_distribution_has_no_tests_that_lack_what_they_need(
-    source, tmp_path
-):
+def test_the_source_distribution_has_all_sources_and_no_tests(source, tmp_path):
     setup = [sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", tmp_path]
     subprocess.run(setup, cwd=source, check=True)
     (path,) = tmp_path.glob("*.tar.gz")
