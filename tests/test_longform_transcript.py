@@ -139,6 +139,14 @@ def test_chinese_is_written_without_blanks():
     assert cues([Word("你", 0, 0.1), Word("好", 0.2, 0.3)], "")[0][2] == "你好"
 
 
+def test_words_are_glued_where_their_script_has_no_blanks(tmp_path):
+    said = [Word("OK", 0.0, 0.1), Word("你", 0.2, 0.3), Word("好", 0.4, 0.5, True)]
+    assert cues(said)[0][2] == "OK 你好"
+    transcript.write(made(said), tmp_path)
+    assert transcript.read(tmp_path, "a", SETTINGS).words == said
+    assert (tmp_path / "a.json").read_text("utf-8").count("glued") == 1
+
+
 def test_nothing_said_is_no_cue():
     assert transcript.subtitles([], " ") == ""
 

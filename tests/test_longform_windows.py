@@ -173,3 +173,12 @@ def test_more_tokens_than_fit_are_spread_evenly(ids):
 
 def test_no_tokens_are_aligned_to_nothing():
     assert aligned(certain([0, 1]), [], 0) == []
+
+
+def test_text_without_blanks_is_not_there_twice():
+    # two windows of the same nine characters a second apart, of which eight overlap
+    said = Spelling("bpe", ["<blank>", "▁", *"天地玄黄宇宙洪荒日月"])
+    heard = [Token(id, 10 * id, 10 * id + 1) for id in range(2, 12)]
+    before = said.words([Token(1, 0, 1), *heard[:-1]], Clock(0.0, 0.1), 99.0)
+    after = said.words([Token(1, 20, 21), *heard[1:]], Clock(0.0, 0.1), 99.0)
+    assert said.text(joined(before, after, 2.5, 11.0)) == "天地玄黄宇宙洪荒日月"

@@ -76,3 +76,31 @@ def test_a_word_lies_where_its_letters_are():
 def test_words_stay_inside_the_recording():
     (word,) = spelling("word").words([Token(2, 0, 9)], Clock(-0.02, 0.04), 0.3)
     assert (word.start, word.end) == (0.0, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "texts"),
+    [
+        pytest.param("▁今天 天 气 ， 好", "今天 天 气， 好", id="Chinese"),
+        pytest.param("▁用 iP hone 打 ▁O K", "用 iPhone 打 OK", id="beside Latin"),
+        pytest.param("▁ラ ー メ ン 々", "ラー メ ン々", id="Japanese"),
+        pytest.param("▁ก ิ น เ ป ็ น า", "กิ น เป็ นา", id="Thai, with marks and vowels"),
+        pytest.param("▁ក ្ ម ា", "ក្មា", id="Khmer, stacked"),
+        pytest.param("▁ا ب َ ت", "ابَت", id="Arabic"),
+        pytest.param("▁한 국 어", "한국어", id="Korean"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["bpe", "char"])
+def test_a_script_without_blanks_has_words(kind, pieces, texts):
+    tokens = pieces.replace("▁", "▁ ").split()
+    if kind == "char":
+        tokens = ["<space>" if token == "▁" else token for token in tokens]
+    found = Spelling(kind, [*dict.fromkeys(["▁", "<space>", *tokens])])
+    ids = [found.token_list.index(token) for token in tokens]
+    words = found.words(spoken(*ids), CLOCK, 100.0)
+    assert [word.text for word in words] == texts.split()
+    assert found.text(words) == "".join(tokens).replace("<space>", "▁").replace(
+        "▁", " "
+    ).removeprefix(" ")
+    times = [time for word in words for time in (word.start, word.end)]
+    assert times == sorted(times)

@@ -10,7 +10,6 @@ files, byte by byte. What is bad is named and left out, and the exit code is 1 t
 import argparse
 import csv
 import math
-import re
 from collections.abc import Collection
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from espnet_srupp.longform.audio import Format
 from espnet_srupp.longform.groups import IDS
 from espnet_srupp.longform.lengths import Span, limited, spans
 from espnet_srupp.longform.plan import Recording
+from espnet_srupp.longform.words import UNSPACED
 from espnet_srupp.recipe import datadir, files
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
@@ -27,11 +27,6 @@ from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.options import cores
 from espnet_srupp.recipe.table import read_lines, write_table
 
-# of scripts that are written without blanks: Thai to Lao, Burmese, Khmer, kana, Chinese
-UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-    "\uf900-\ufaff\U00020000-\U0003ffff]"
-)
 PROVENANCE = "provenance.csv"
 COLUMNS = ("recording", "utterance", "start_sample", "samples", "start", "seconds")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from espnet_srupp.longform import usage
 from espnet_srupp.longform.usage import DAMAGES, Usage
-from espnet_srupp.longform.words import Word
+from espnet_srupp.longform.words import Word, text_of
 from espnet_srupp.recipe import files
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
@@ -83,6 +83,8 @@ def write(transcript: Transcript, directory: Path) -> None:
         given = asdict(transcript)
         for word in given["words"]:
             word |= {name: round(word[name], 3) for name in ("start", "end")}
+            if not word["glued"]:
+                del word["glued"]
         json.dump(given, file, indent=1, ensure_ascii=False)
         file.write("\n")
     with atomic_file(directory / f"{transcript.name}.srt") as file:
@@ -126,7 +128,7 @@ def subtitles(words: Sequence[Word], blank: str) -> str:
         start, end = cue[0].start, max(cue[-1].end, cue[0].start + SHORTEST)
         if number < len(cues):
             end = min(end, cues[number][0].start)
-        text = blank.join(word.text for word in cue)
+        text = text_of(cue, blank)
         parts.append(f"{number}\n{time(start)} --> {time(end)}\n{text}\n")
     return "\n".join(parts)
 
@@ -136,7 +138,7 @@ def grouped(words: Sequence[Word], between: int) -> Iterator[list[Word]]:
     cue: list[Word] = []
     width = 0
     for word in words:
-        more = width + between + len(word.text)
+        more = width + (0 if word.glued else between) + len(word.text)
         if cue and (
             word.start - cue[-1].end >= PAUSE
             or word.end - cue[0].start > LONGEST

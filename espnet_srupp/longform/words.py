@@ -1,10 +1,22 @@
 """From tokens in frames to words in seconds."""
 
+import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 SPACE, UNKNOWN = "<space>", "<unk>"
 PIECE = "▁"  # what begins a word in BPE
+# of scripts that are written without blanks: Thai to Lao, Burmese, Khmer, kana, Chinese
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+# of these, what is written before or after the consonant it belongs to: vowels of Thai
+# and Lao, what stacks the next consonant in Burmese and Khmer; marks tell themselves
+LEADING = "\u0e40-\u0e44\u0ec0-\u0ec4\u1039\u17d2"
+TRAILING = "\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3"
+BOUND = re.compile(f"[{LEADING}].|.[{TRAILING}]")
 
 
 @dataclass(frozen=True)
@@ -18,11 +30,16 @@ class Token:
 
 @dataclass(frozen=True)
 class Word:
-    """A word, with its begin and its end in seconds."""
+    """A word, with its begin and its end in seconds.
+
+    Attributes:
+        glued: no blank stands before it, as in scripts that are written without.
+    """
 
     text: str
     start: float
     end: float
+    glued: bool = False
 
     @property
     def middle(self) -> float:
@@ -84,11 +101,15 @@ class Spelling:
     ) -> list[Word]:
         """Words of a recording of so many seconds, from where they begin in it on."""
         groups: list[list[tuple[str, Token]]] = [[]]
+        glued = set()  # groups that no blank stands before
         for token in tokens:
             if token.id in self.silent:
                 continue
             before, text, after = self.pieces(token.id)
             if before:
+                groups.append([])
+            elif groups[-1] and parts(groups[-1][-1][0], text):
+                glued.add(len(groups))
                 groups.append([])
             if text:
                 groups[-1].append((text, token))
@@ -99,10 +120,34 @@ class Spelling:
                 "".join(text for text, _ in group),
                 min(max(0.0, clock.seconds(group[0][1].begin)), seconds),
                 min(max(0.0, clock.seconds(group[-1][1].end)), seconds),
+                number in glued,
             )
-            for group in groups
+            for number, group in enumerate(groups)
             if group
         ]
 
     def text(self, words: Iterable[Word]) -> str:
-        return self.blank.join(word.text for word in words)
+        return text_of(words, self.blank)
+
+
+def text_of(words: Iterable[Word], blank: str) -> str:
+    """What words make, with blanks between those that are not glued."""
+    text = ""
+    for word in words:
+        text += word.text if word.glued or not text else blank + word.text
+    return text
+
+
+def parts(before: str, after: str) -> bool:
+    """Whether a word may end between two tokens that have no blank between them.
+
+    A text without blanks would be a single word else, as long as the recording.
+    """
+    near = before[-1:] + after[:1]
+    return (
+        len(near) == 2
+        and UNSPACED.search(near) is not None
+        # no marks, punctuation, or signs of repetition and length
+        and unicodedata.category(near[1]) in ("Lo", "Lu", "Ll", "Nd")
+        and not BOUND.fullmatch(near)
+    )
