@@ -42,6 +42,13 @@ def test_rates_are_drawn_by_model():
     assert labels == ["0–10\n5.0 s\nn=9", "10+\n5.0 s\nn=9"]
 
 
+def test_no_two_models_look_alike():
+    many = [replace(CELLS[0], model=f"seed {n}") for n in range(36)]
+    (axes,) = plot.rate_by_length(many).axes
+    looks = {(line.get_color(), line.get_marker()) for line in axes.lines}
+    assert len(looks) == 36
+
+
 def test_intervals_are_shaded_and_in_the_picture():
     (axes,) = plot.rate_by_length(CELLS).axes
     band = axes.collections[0].get_paths()[0].vertices

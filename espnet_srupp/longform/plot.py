@@ -77,7 +77,8 @@ def rate_by_length(cells: list[Cell]) -> Figure:
             for bounds in zip(*((cell.low, cell.high) for cell in own), strict=True)
         )
         look = {"color": COLOURS[number % len(COLOURS)]}
-        marker = MARKERS[number % len(MARKERS)]
+        # no two models alike, also where colours begin again
+        marker = MARKERS[(number + number // len(COLOURS)) % len(MARKERS)]
         axes.plot(places, rates, label=plain(model), marker=marker, **look)
         axes.fill_between(places, low, high, alpha=0.18, linewidth=0, **look)
         # a bin between two without an interval has nothing to shade
