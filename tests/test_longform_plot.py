@@ -1,9 +1,12 @@
 """Pictures show the numbers of scores.json, all of them and nothing cut off."""
 
+import warnings
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import imread
 
 from espnet_srupp.longform import plot, table
@@ -47,6 +50,21 @@ def test_no_two_models_look_alike():
     (axes,) = plot.rate_by_length(many).axes
     looks = {(line.get_color(), line.get_marker()) for line in axes.lines}
     assert len(looks) == 36
+
+
+@pytest.mark.parametrize("draw", [plot.rate_by_length, plot.kinds_of_errors])
+@pytest.mark.parametrize(
+    "name", ["test_other_joined_{}", "TEST_OTHER_JOINED_{}", "会议录音长{}"]
+)
+def test_names_of_sets_do_not_overlap(draw, name):
+    figure = draw([replace(CELLS[0], bin=name.format(n)) for n in range(9)])
+    canvas = FigureCanvasAgg(figure)
+    with warnings.catch_warnings():
+        # the usual font lacks Chinese, its boxes are narrower
+        warnings.filterwarnings("ignore", "Glyph")
+        canvas.draw()
+    labels = [t.get_window_extent() for t in figure.axes[-1].get_xticklabels()]
+    assert all(a.x1 < b.x0 for a, b in pairwise(labels))
 
 
 def test_intervals_are_shaded_and_in_the_picture():

@@ -8,6 +8,7 @@ deletions, insertions and substitutions, stacked.
 
 import argparse
 from pathlib import Path
+from unicodedata import east_asian_width
 
 import matplotlib
 import numpy as np
@@ -66,7 +67,7 @@ def run(given: argparse.Namespace) -> None:
 
 def rate_by_length(cells: list[Cell]) -> Figure:
     """The rate of every model over the bins, with its interval."""
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    figure = Figure(figsize=(width(cells), 4.2), layout="constrained")
     axes = figure.subplots()
     bins = names_of_bins(cells)
     for number, (model, own) in enumerate(by_model(cells).items()):
@@ -95,7 +96,8 @@ def rate_by_length(cells: list[Cell]) -> Figure:
 def kinds_of_errors(cells: list[Cell]) -> Figure:
     """A panel for each model, one above the other, with a bar for each bin."""
     models, bins = by_model(cells), names_of_bins(cells)
-    figure = Figure(figsize=(7, 1.2 + 1.9 * len(models)), layout="constrained")
+    size = width(cells), 1.2 + 1.9 * len(models)
+    figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(len(models), sharex=True, sharey=True, squeeze=False)
     for axes, (model, own) in zip(panels[:, 0], models.items(), strict=True):
         places, bottom = [bins.index(cell.bin) for cell in own], np.zeros(len(own))
@@ -124,6 +126,14 @@ def by_model(cells: list[Cell]) -> dict[str, list[Cell]]:
 def names_of_bins(cells: list[Cell]) -> list[str]:
     """All, as a model may lack some."""
     return list(dict.fromkeys(cell.bin for cell in cells))
+
+
+def width(cells: list[Cell]) -> float:
+    """Inches for the names of all bins side by side; those of sets may be long."""
+    bins = names_of_bins(cells)
+    # of 8 points; capitals of Latin are about so wide, and letters of Chinese
+    ems = (sum(1.2 if east_asian_width(c) in "WF" else 0.65 for c in n) for n in bins)
+    return max(7.0, 1 + len(bins) * (max(ems) + 1) * 8 / 72)
 
 
 def label_bins(axes: Axes, cells: list[Cell]) -> None:
