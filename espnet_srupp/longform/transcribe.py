@@ -13,8 +13,9 @@ attend to utterances: choose --window about as long as those of the training.
 
 Without --out the text goes to standard output, "name text" a line. --out DIR gets text,
 longform.jsonl (speed and memory, for `score`), and for each recording NAME.json (words
-with times) and NAME.srt; a recording whose result is there is not decoded again. text
-and longform.jsonl are of the recordings of one command: give all of them at once.
+with times; "glued": without a blank before) and NAME.srt; a recording whose result is
+there is not decoded again. text and longform.jsonl are of the recordings of one
+command: give all of them at once.
 """
 
 import argparse
