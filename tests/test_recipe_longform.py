@@ -35,14 +35,16 @@ parser = argparse.ArgumentParser()
 parser.add_argument("-m")
 for name in ("command", "exp", "reference"):
     parser.add_argument(name, type=Path)
-for name in ("--out", "--checkpoint", "--device", "--search"):
+for name in ("--out", "--checkpoint", "--device", "--search", "--lm"):
     parser.add_argument(name)
+parser.add_argument("--beam-size")
 parser.add_argument("--force", action="store_true")
 given = parser.parse_args()
 assert given.m == "espnet_srupp.longform.__main__"
 assert str(given.command) == "transcribe" and given.device == "cpu"
 with open("calls", "a") as file:
-    print(given.exp.name, given.reference.name, given.search, given.force, file=file)
+    told = given.search, given.force, *([given.lm] if given.lm else [])
+    print(given.exp.name, given.reference.name, *told, file=file)
 if (given.exp / "broken").exists():
     sys.exit("error: the model is broken: mend it")
 lines = (given.reference / "text").read_text().splitlines()
@@ -76,7 +78,10 @@ def run(*words, factors="1 2"):
 
 
 def calls():
-    """What was transcribed since the last look: model, reference, --search, --force."""
+    """What was transcribed since the last look.
+
+    Model, reference, --search, --force, and --lm where there is one.
+    """
     path = Path("calls")
     lines = path.read_text().splitlines() if path.exists() else []
     path.unlink(missing_ok=True)
@@ -193,6 +198,26 @@ def test_options_reach_transcribe_and_its_results_are_made_again(recipe, capsys)
     words = ["--longform_args", "--search prefix", "--force", "true"]
     assert run(*words, factors="2") == 0
     assert calls() == ["own 2x prefix True"]
+
+
+def test_joint_search_takes_the_language_model(recipe, capsys):
+    lm = recipe / "exp/lm"
+    lm.mkdir()
+    for name in ("config.yaml", "valid.loss.ave.pth"):
+        (lm / name).touch()
+    calls()
+    words = ["--use_lm", "true", "--lm_exp", "exp/lm"]
+    assert run(*words, factors="2") == 0
+    assert calls() == []
+    words += ["--longform_args", "--beam-size=2 --search=joint"]
+    assert run(*words, factors="2") == run(*words, factors="2") == 0
+    assert calls() == ["own 2x joint False exp/lm/valid.loss.ave.pth"]
+    (lm / "valid.loss.ave.pth").write_text("another")
+    assert run(*words, factors="2") == 0
+    assert calls() == ["own 2x joint False exp/lm/valid.loss.ave.pth"]
+    (lm / "valid.loss.ave.pth").unlink()
+    assert run(*words, factors="2") == 1
+    assert "exp/lm/valid.loss.ave.pth is not there" in capsys.readouterr().err
 
 
 def test_other_audio_is_joined_and_transcribed_again(recipe):

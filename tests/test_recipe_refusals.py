@@ -89,6 +89,7 @@ def test_mistake_is_named_in_one_sentence(words, culprits):
         ["--lm_args", "--token-list x"],
         ["--inference_args", "--ngpu 1"],
         ["--longform_args", "--checkpoint 5epoch.pth"],
+        ["--longform_args", "--search joint --lm exp/lm"],
     ],
 )
 def test_what_run_sh_gives_by_itself_is_not_for_arguments(words):

@@ -131,7 +131,7 @@ def telling(encoder: torch.nn.Module, told: Callable[[float], None]) -> Iterator
 
 def joint(recogniser: Recogniser, given: argparse.Namespace) -> Search:
     # seconds to import
-    from espnet_srupp.longform import windows
+    from espnet_srupp.longform import language_model, windows
 
     model = recogniser.espnet
     if model.decoder is None or model.use_transducer_decoder:
@@ -139,5 +139,8 @@ def joint(recogniser: Recogniser, given: argparse.Namespace) -> Search:
             f"{given.model} has no decoder with attention, which --search joint needs: "
             "give --search prefix"
         )
-    beams = windows.beam_search(model, given.beam_size, given.ctc_weight)
+    lm = language_model.load(given.lm, model.token_list) if given.lm else None
+    beams = windows.beam_search(
+        model, given.beam_size, given.ctc_weight, lm, given.lm_weight
+    )
     return windows.Joint(recogniser, beams, given.window, given.overlap).words

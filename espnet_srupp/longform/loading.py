@@ -121,8 +121,8 @@ def load(found: Files, device: str, dtype: torch.dtype = torch.float32) -> Recog
     return Recogniser(model, rate, input_layer, spelling, dtype)
 
 
-def fill(model: nn.Module, found: Files) -> None:
-    """Loads the checkpoint's parameters into the model."""
+def fill(model: nn.Module, found: Files, option: str = "--checkpoint") -> None:
+    """Loads the checkpoint's parameters into the model; `option` may name another."""
     try:
         # a checkpoint of strangers may hold code: only numbers are read
         state = torch.load(found.checkpoint, map_location="cpu", weights_only=True)
@@ -134,13 +134,13 @@ def fill(model: nn.Module, found: Files) -> None:
         reason = textwrap.shorten(str(error) or type(error).__name__, 200)
         raise RecipeError(
             f"{found.checkpoint} is not a checkpoint of {found.config} ({reason}): "
-            "give the right one with --checkpoint"
+            f"give the right one with {option}"
         ) from error
     for name, numbers in model.state_dict().items():
         if not numbers.isfinite().all():
             raise RecipeError(
                 f"{found.checkpoint} is damaged, or its training went wrong: {name} "
-                "holds numbers that are not finite; give another one with --checkpoint"
+                f"holds numbers that are not finite; give another one with {option}"
             )
 
 
@@ -170,10 +170,18 @@ def build(config: dict, found: Files) -> nn.Module:
         given["normalize_conf"] = conf | {"stats_file": located(name, found)}
     if isinstance(config.get("token_list"), str):
         given["token_list"] = located(config["token_list"], found)
-    try:
+    with constructing(found):
         model = ASRTask.build_model(argparse.Namespace(**given))
         if config.get("use_adapter"):
             create_adapter(model, config["adapter"], config["adapter_conf"])
+    return model
+
+
+@contextmanager
+def constructing(found: Files) -> Iterator[None]:
+    """Raises RecipeError where ESPnet cannot build what a configuration describes."""
+    try:
+        yield
     except OSError:
         raise
     except Exception as error:  # as there is to what modules raise for their options
@@ -182,7 +190,6 @@ def build(config: dict, found: Files) -> nn.Module:
             f"{found.config} is not of a model that this ESPnet can build ({reason}): "
             "use the version that trained it"
         ) from error
-    return model
 
 
 def located(path: str, found: Files) -> str:

@@ -9,7 +9,8 @@ segments).
 
 --search greedy and prefix are by CTC alone, over the whole recording. joint is ESPnet's
 joint decoding by CTC and attention, in overlapping windows, as a decoder has learned to
-attend to utterances: choose --window about as long as those of the training.
+attend to utterances: choose --window about as long as those of the training. It alone
+takes a language model, by --lm.
 
 Without --out the text goes to standard output, "name text" a line. --out DIR gets text,
 longform.jsonl (speed and memory, for `score`), and for each recording NAME.json (words
@@ -33,20 +34,13 @@ from typing import IO
 from tqdm import tqdm
 
 import espnet_srupp
-from espnet_srupp.longform import sources, transcript, waveform
+from espnet_srupp.longform import search_options, sources, transcript, waveform
 from espnet_srupp.longform.lengths import limited
 from espnet_srupp.longform.sources import Source
 from espnet_srupp.longform.transcript import Transcript
 from espnet_srupp.recipe.download import checksum
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.progress import Progress
-
-# options that a search depends on
-OPTIONS = {
-    "greedy": (),
-    "prefix": ("beam_size",),
-    "joint": ("beam_size", "ctc_weight", "window", "overlap"),
-}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -55,40 +49,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("model", metavar="MODEL", type=Path, help="experiment's folder or packed zip")
     add("audio", metavar="AUDIO", nargs="+", help="sound file or data directory")
     add("--out", metavar="DIR", type=Path, help="where results go")
-    add("--search", choices=OPTIONS, default="greedy", help="default: %(default)s")
     add(
         "--checkpoint",
         metavar="FILE",
         help="of the experiment (default: valid.acc.ave.pth, or the one packed)",
     )
-    add(
-        "--beam-size",
-        metavar="N",
-        type=int,
-        default=10,
-        help="of prefix and joint (default: %(default)s)",
-    )
-    add(
-        "--ctc-weight",
-        metavar="W",
-        type=float,
-        default=0.3,
-        help="of joint (default: %(default)s)",
-    )
-    add(
-        "--window",
-        metavar="SECONDS",
-        type=float,
-        default=20.0,
-        help="of joint: what is encoded and attended to at once (default: %(default)s)",
-    )
-    add(
-        "--overlap",
-        metavar="SECONDS",
-        type=float,
-        default=4.0,
-        help="of joint: how far windows overlap (default: %(default)s)",
-    )
+    search_options.add(parser)
     add("--device", choices=["cpu", "cuda"], help="default: cuda where there is one")
     add(
         "--dtype",
@@ -107,7 +73,7 @@ def run(given: argparse.Namespace) -> None:
         RecipeError: an option or the model is bad; or, once all else is done, with a
             sentence for each recording that could not be.
     """
-    check(given)
+    search_options.check(given)
     problems: list[str] = []
     lengths = waveform.measured(sources.find(given.audio, problems), problems)
     if lengths:
@@ -125,22 +91,6 @@ def run(given: argparse.Namespace) -> None:
             transcript.write_all(made, given.out)
     if problems:
         raise RecipeError(*limited(problems))
-
-
-def check(given: argparse.Namespace) -> None:
-    if given.beam_size < 1:
-        raise RecipeError(f"--beam-size {given.beam_size} is not 1 or more: correct it")
-    if not 0 <= given.ctc_weight <= 1:
-        raise RecipeError(
-            f"--ctc-weight {given.ctc_weight} is not from 0 to 1: correct it"
-        )
-    if not 1 <= given.window < math.inf:
-        raise RecipeError(f"--window {given.window} is not 1 s or more: correct it")
-    if given.search == "joint" and not 0 <= given.overlap <= given.window / 2:
-        raise RecipeError(
-            f"--overlap {given.overlap} is not from 0 s to half of --window "
-            f"{given.window}: correct it"
-        )
 
 
 def transcribe(
@@ -237,10 +187,8 @@ def settings_of(given: argparse.Namespace, config: Path, checkpoint: Path) -> di
         "version": espnet_srupp.__version__,
         "config": checksum(config),
         "checkpoint": checksum(checkpoint),
-        **{
-            name: getattr(given, name)
-            for name in ("search", "dtype", *OPTIONS[given.search])
-        },
+        "dtype": given.dtype,
+        **search_options.settings(given),
     }
 
 

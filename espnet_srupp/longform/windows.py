@@ -37,21 +37,29 @@ from espnet_srupp.longform.words import Token, Word
 SAME = 0.2  # seconds by which the times of one word may differ in two windows
 
 
-def beam_search(model: nn.Module, beam_size: int, ctc_weight: float) -> BeamSearch:
+def beam_search(
+    model: nn.Module,
+    beam_size: int,
+    ctc_weight: float,
+    lm: nn.Module | None = None,
+    lm_weight: float = 0.0,
+) -> BeamSearch:
     """ESPnet's search as `espnet2.bin.asr_inference` makes it, without ESPnet's margin.
 
     Args:
         model: ESPnetASRModel with a decoder.
         beam_size: hypotheses to keep; at most as many as there are tokens.
         ctc_weight: of the CTC; the decoder has the rest of 1.
+        lm: a language model of ESPnet with the same tokens.
+        lm_weight: its weight, beside 1 for the others together.
     """
-    batched = isinstance(model.decoder, BatchScorerInterface)
+    scorers = {"decoder": model.decoder}
+    if lm is not None:
+        scorers["lm"] = lm
+    batched = all(isinstance(each, BatchScorerInterface) for each in scorers.values())
     made = (BatchBeamSearch if batched else BeamSearch)(
-        scorers={
-            "decoder": model.decoder,
-            "ctc": CTCPrefixScorer(ctc=model.ctc, eos=model.eos),
-        },
-        weights={"decoder": 1 - ctc_weight, "ctc": ctc_weight},
+        scorers=scorers | {"ctc": CTCPrefixScorer(ctc=model.ctc, eos=model.eos)},
+        weights={"decoder": 1 - ctc_weight, "ctc": ctc_weight, "lm": lm_weight},
         # the first step has no more to choose from
         beam_size=min(beam_size, len(model.token_list)),
         vocab_size=len(model.token_list),

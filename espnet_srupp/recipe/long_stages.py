@@ -19,6 +19,7 @@ def evaluate_long(given: Options, names: Layout) -> Iterator[Step]:
         name: (exp, experiment.model_file(given, replace(names, exp=exp)))
         for name, exp in longform.models(given, names).items()
     }
+    lm = longform.language_model(given, names)
     # before any is transcribed, which takes long
     for source, number in product(names.tests.values(), given.joined):
         yield longform.joining(15, given, source, number)
@@ -26,7 +27,7 @@ def evaluate_long(given: Options, names: Layout) -> Iterator[Step]:
     for name, source in names.tests.items():
         references = [longform.joined(source, number) for number in given.joined]
         target = names.exp / "longform" / name
-        yield from evaluate_set(given, references, models, target)
+        yield from evaluate_set(given, references, models, lm, target)
         say(
             f"results in {target}: scores.md, {unit}_by_length.png, "
             f"{unit}_errors.png\n\n{longform.table(target / 'scores.md', unit)}"
@@ -37,6 +38,7 @@ def evaluate_set(
     given: Options,
     references: Sequence[Path],
     models: Mapping[str, tuple[Path, Path]],
+    lm: Path | None,
     target: Path,
 ) -> Iterator[Step]:
     """Transcribes a test set's joined `references` by each model, scores and draws."""
@@ -46,7 +48,7 @@ def evaluate_set(
     }
     for reference, found in results.items():
         for name, folder in found.items():
-            yield transcription(given, *models[name], reference, folder)
+            yield transcription(given, *models[name], lm, reference, folder)
     folders = [folder for found in results.values() for folder in found.values()]
     yield Step(
         15,
@@ -69,15 +71,25 @@ def evaluate_set(
 
 
 def transcription(
-    given: Options, exp: Path, checkpoint: Path, reference: Path, target: Path
+    given: Options,
+    exp: Path,
+    checkpoint: Path,
+    lm: Path | None,
+    reference: Path,
+    target: Path,
 ) -> Step:
+    files = [checkpoint, exp / "config.yaml"]
+    trainings = [exp / training.BEGUN]
+    if lm:
+        files += [lm, lm.with_name("config.yaml")]
+        trainings.append(lm.with_name(training.BEGUN))
     return Step(
         15,
         f"{target.name} transcribes {reference}",
-        partial(longform.transcribe, given, exp, reference, target),
+        partial(longform.transcribe, given, exp, lm, reference, target),
         [target / name for name in longform.RESULTS],
-        [checkpoint, exp / "config.yaml"],
+        files,
         given.some("longform_args"),
         audio=reference / "wav.scp",
-        reads=[reference, exp / training.BEGUN],
+        reads=[reference, *trainings],
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from espnet_srupp.recipe import config, process
+from espnet_srupp.recipe import config, experiment, process
 from espnet_srupp.recipe.datadir import tables
 from espnet_srupp.recipe.durations import check_filter
 from espnet_srupp.recipe.errors import RecipeError
@@ -137,7 +137,15 @@ def join(options: Options, source: Path, number: int, strict: bool = True) -> No
         )
 
 
-def transcribe(options: Options, exp: Path, reference: Path, target: Path) -> None:
+def language_model(options: Options, names: Layout) -> Path | None:
+    """The checkpoint of the one that `transcribe` is to use, if it is."""
+    joint = ("search", "joint") in config.arguments(options.longform_args)
+    return experiment.lm_file(options, names) if options.use_lm and joint else None
+
+
+def transcribe(
+    options: Options, exp: Path, lm: Path | None, reference: Path, target: Path
+) -> None:
     """Lets the model of an experiment transcribe joined utterances.
 
     What an interrupted run has transcribed is not done again.
@@ -145,6 +153,7 @@ def transcribe(options: Options, exp: Path, reference: Path, target: Path) -> No
     Args:
         options: of the recipe.
         exp: the experiment.
+        lm: as `language_model` has it.
         reference: what `join` made.
         target: the folder for the results.
 
@@ -155,6 +164,7 @@ def transcribe(options: Options, exp: Path, reference: Path, target: Path) -> No
         *("transcribe", str(exp), str(reference), "--out", str(target)),
         *("--checkpoint", options.inference_asr_model),
         *("--device", "cuda" if options.gpu_inference else "cpu"),
+        *(["--lm", str(lm)] if lm else []),
         *(["--force"] if options.force else []),
         *shlex.split(options.longform_args),
     ]

@@ -163,7 +163,10 @@ class Options:
         "long recordings", "", "of longform join, e.g. \"--group '()' --gap 1\""
     )
     longform_args: str = option(
-        "long recordings", "", 'of longform transcribe, e.g. "--search prefix"'
+        "long recordings",
+        "",
+        'of longform transcribe, e.g. "--search joint", which takes the model of '
+        "--use_lm as well",
     )
 
     def some(self, *names: str) -> dict[str, object]:

@@ -28,7 +28,7 @@ OWN = (
     *("valid_shape_file", "key_file", "asr_train_config", "asr_model_file"),
 )
 # and `longform transcribe`
-OWN_LONGFORM = ("checkpoint", "out", "force")
+OWN_LONGFORM = ("checkpoint", "lm", "out", "force")
 # options that become a part of ESPnet's arguments, and what ESPnet reads otherwise
 FOLDERS = (
     *("dumpdir", "expdir", "asr_exp", "asr_stats_dir", "asr_tag"),

@@ -1,0 +1,143 @@
+"""A language model has a say in joint search, as in ESPnet's own decoding."""
+
+import argparse
+import json
+
+import pytest
+import soundfile
+import torch
+import yaml
+from data.small_models import CONFIG
+from espnet2.bin.asr_inference import Speech2Text
+from espnet2.tasks.lm import LMTask
+
+from espnet_srupp.longform import language_model
+from espnet_srupp.recipe import scoring
+from espnet_srupp.recipe.errors import RecipeError
+
+TOKENS = CONFIG["token_list"]
+KINDS = {
+    "seq_rnn": {"unit": 8, "nlayers": 1},
+    "transformer": {"embed_unit": 8, "att_unit": 8, "head": 1, "unit": 8, "layer": 1},
+}
+
+
+def make(folder, lm="transformer", tokens=TOKENS):
+    """An experiment with random parameters."""
+    folder.mkdir(parents=True)
+    config = {"lm": lm, "lm_conf": KINDS[lm], "model": "lm", "model_conf": {}}
+    config |= {"token_list": list(tokens), "init": None}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    torch.manual_seed(2)
+    model = LMTask.build_model(argparse.Namespace(**config))
+    # so that it prefers some tokens clearly
+    for parameter in model.parameters():
+        parameter.data.mul_(3)
+    torch.save(model.state_dict(), folder / "valid.loss.ave.pth")
+    return folder
+
+
+def espnets_texts(recipe, lm, weight):
+    exp = recipe / "exp/asr_srupp"
+    speech2text = Speech2Text(
+        *(exp / "config.yaml", exp / "valid.acc.ave.pth"),
+        lm_train_config=lm / "config.yaml",
+        lm_file=lm / "valid.loss.ave.pth",
+        lm_weight=weight,
+        beam_size=2,
+        ctc_weight=0.3,
+    )
+    for name in "abc":
+        samples, _ = soundfile.read(recipe / f"wav/{name}.flac", dtype="float32")
+        (_, tokens, *_), *_ = speech2text(samples)
+        yield "".join(tokens).replace("<unk>", "▁⁇▁").replace("▁", " ").split()
+
+
+def texts(folder):
+    return [text.split() for text in scoring.read_hypotheses(folder / "text").values()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_within_a_window_it_counts_as_in_espnet(
+    transcribe, transcribable, tmp_path, kind
+):
+    lm = make(tmp_path / "lm", kind)
+    words = ("data", "--search", "joint", "--beam-size", "2", "--out")
+    assert transcribe(*words, tmp_path / "without")[0] == 0
+    named = ("--lm", lm, "--lm-weight", "1.5")
+    assert transcribe(*words, tmp_path / "with", *named)[0] == 0
+    assert texts(tmp_path / "with") == list(espnets_texts(transcribable, lm, 1.5))
+    assert texts(tmp_path / "with") != texts(tmp_path / "without")
+
+
+def test_its_checkpoint_can_be_named(transcribe, tmp_path):
+    lm = make(tmp_path / "lm")
+    words = ("wav/a.flac", "--search", "joint", "--lm-weight", "2")
+    found = transcribe(*words, "--lm", lm)
+    (lm / "valid.loss.ave.pth").rename(lm / "3epoch.pth")
+    assert transcribe(*words, "--lm", lm / "3epoch.pth") == found
+    code, _, errors = transcribe(*words, "--lm", lm)
+    assert code == 1 and "valid.loss.ave.pth is missing" in errors[0]
+
+
+def test_with_another_one_all_is_decoded_again(transcribe, tmp_path, monkeypatch):
+    lm = make(tmp_path / "lm")
+    words = ("wav/a.flac", "--search", "joint", "--out", tmp_path / "out")
+
+    def settings(*more):
+        assert transcribe(*words, *more)[0] == 0
+        return json.loads((tmp_path / "out/a.json").read_text("utf-8"))["settings"]
+
+    alone, first = settings(), settings("--lm", lm)
+    assert first.keys() - alone.keys() == {"lm_config", "lm_checkpoint", "lm_weight"}
+    assert settings("--lm", lm, "--lm-weight", "1") != first
+    state = torch.load(lm / "valid.loss.ave.pth", weights_only=True)
+    torch.save({k: v + 1 for k, v in state.items()}, lm / "valid.loss.ave.pth")
+    assert settings("--lm", lm) != first
+
+
+def other_tokens(lm):
+    config = yaml.safe_load((lm / "config.yaml").read_text())
+    config["token_list"][1:3] = config["token_list"][2:0:-1]
+    (lm / "config.yaml").write_text(yaml.safe_dump(config))
+
+
+def other_parameters(lm):
+    torch.save({"a": torch.ones(1)}, lm / "valid.loss.ave.pth")
+
+
+def unknown_kind(lm):
+    (lm / "config.yaml").write_text("lm: nothing\ntoken_list: [a]\n")
+
+
+def no_config(lm):
+    (lm / "config.yaml").unlink()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (other_tokens, "has other tokens than the model that transcribes"),
+        (other_parameters, "give the right one with --lm"),
+        (unknown_kind, "is not of a model that this ESPnet can build"),
+        (no_config, "config.yaml is missing"),
+    ],
+)
+def test_a_bad_one_is_told_in_a_sentence(transcribe, tmp_path, spoil, said):
+    lm = make(tmp_path / "lm")
+    spoil(lm)
+    words = ("wav/a.flac", "--search", "joint", "--lm", lm)
+    code, _, errors = transcribe(*words)
+    assert code == 1 and len(errors) == 1 and said in errors[0]
+
+
+def test_tokens_may_lie_in_a_file(tmp_path):
+    lm = make(tmp_path / "lm")
+    (tmp_path / "tokens.txt").write_text("".join(f"{token}\n" for token in TOKENS))
+    config = yaml.safe_load((lm / "config.yaml").read_text())
+    (lm / "config.yaml").write_text(
+        yaml.safe_dump(config | {"token_list": "tokens.txt"})
+    )
+    language_model.load(lm, TOKENS)
+    with pytest.raises(RecipeError, match="other tokens"):
+        language_model.load(lm, TOKENS[1:])
