@@ -110,6 +110,10 @@ def unknown_kind(lm):
     (lm / "config.yaml").write_text("lm: nothing\ntoken_list: [a]\n")
 
 
+def recogniser(lm):
+    (lm / "config.yaml").write_text("encoder: srupp\n")
+
+
 def no_config(lm):
     (lm / "config.yaml").unlink()
 
@@ -120,6 +124,7 @@ def no_config(lm):
         (other_tokens, "has other tokens than the model that transcribes"),
         (other_parameters, "give the right one with --lm"),
         (unknown_kind, "is not of a model that this ESPnet can build"),
+        (recogniser, "config.yaml is not of a language model"),
         (no_config, "config.yaml is missing"),
     ],
 )

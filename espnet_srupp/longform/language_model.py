@@ -26,6 +26,10 @@ def load(lm: Path, tokens: Sequence[str]) -> nn.Module:
     """
     found = Files(*lm_files(lm), archived=False)
     given: dict[str, Any] = yaml_file.load(found.config) | {"init": None}
+    if "lm" not in given:
+        raise RecipeError(
+            f"{found.config} is not of a language model: give another one by --lm"
+        )
     if isinstance(given.get("token_list"), str):
         given["token_list"] = located(given["token_list"], found)
     options = argparse.Namespace(**given)
