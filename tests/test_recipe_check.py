@@ -178,6 +178,20 @@ def test_ctc_needs_a_frame_for_each_token_and_one_between_equal_ones(
         )
 
 
+def test_a_text_at_several_speeds_is_split_once():
+    asked = []
+
+    def split(line):
+        asked.append(line)
+        return list(line)
+
+    text = {"u": "HELLO", "sp0.9-u": "HELLO", "v": "HALLO"}
+    samples = {"u": 16000, "sp0.9-u": 1, "v": 1}
+    found = check.too_short(text, samples, split, {"encoder": "srupp"})
+    assert found.keys() == {"sp0.9-u", "v"}
+    assert asked == ["HELLO", "HALLO"]
+
+
 @pytest.mark.parametrize("hop", [0, -5, math.inf, "x"])
 def test_a_hop_that_makes_no_frames_is_named(hop):
     settings = {"encoder": "srupp", "frontend_conf.hop_length": hop}

@@ -5,6 +5,7 @@ import os
 import pytest
 import sentencepiece
 
+from espnet_srupp.recipe import tokens
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.tokens import check_tokens, train_tokens
@@ -167,6 +168,35 @@ def test_a_character_that_coverage_left_out_is_no_fault(text, tmp_path):
     tokens = train(text, tmp_path / "list", "bpe", nbpe=36, cover=0.98)
     assert "Å" not in "".join(tokens)
     check(text, tmp_path / "list", "bpe", cover=0.98)
+
+
+@pytest.mark.parametrize("cover", [1.0, 0.98], ids=["all letters", "most of them"])
+def test_sentencepiece_splits_a_text_once_whatever_speeds_repeat_it(
+    text, tmp_path, monkeypatch, cover
+):
+    train(text, tmp_path / "list", "bpe", nbpe=45 if cover == 1 else 36, cover=cover)
+    asked = []
+
+    class Counted(sentencepiece.SentencePieceProcessor):
+        def encode(self, line, **options):
+            asked.append(line)
+            return super().encode(line, **options)
+
+    model = Counted(model_file=str(tmp_path / "list" / "bpe.model"))
+    monkeypatch.setattr(tokens, "load_processor", lambda path: model)
+    lines = [f"{speed}{line}" for speed in ("sp0.9-", "sp1.1-", "") for line in LINES]
+    text.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    check(text, tmp_path / "list", "bpe", cover=cover)
+    assert len(asked) == len(LINES)
+
+
+def test_only_what_has_no_piece_is_oov(text, tmp_path):
+    known = train(text, tmp_path / "list", "bpe", nbpe=36, cover=0.98)
+    path = tmp_path / "list" / "bpe.model"
+    split, plain = (tokens.load_pieces(path, "OOV", fine) for fine in (True, False))
+    for line in LINES:
+        units = plain(line)
+        assert split(line) == [u if u in known else "OOV" for u in units]
 
 
 LISTS = {

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from espnet_srupp.recipe import audio, config, datadir, features, tokens
@@ -180,15 +182,21 @@ def too_short(
         split: makes tokens of a transcript.
         settings: the training's, flat.
     """
+
+    # each transcript once, as a set at several speeds has it for each of them
+    @cache
+    def sizes(line: str) -> tuple[int, int]:
+        units = split(" ".join(line.split()))
+        repeats = sum(a == b for a, b in pairwise(units))
+        return len(units), len(units) + repeats
+
     faults: Faults = {}
     for utterance, length in samples.items():
-        units = split(" ".join(text[utterance].split()))
-        repeats = sum(a == b for a, b in zip(units, units[1:], strict=False))
-        needed, has = len(units) + repeats, frames(length, settings)
-        if has < needed:
+        units, needed = sizes(text[utterance])
+        if (has := frames(length, settings)) < needed:
             faults[utterance] = DataError(
                 f"{utterance} has {has} frames for the encoder, and CTC needs {needed} "
-                f"for its {len(units)} tokens: correct its transcript or its audio",
+                f"for its {units} tokens: correct its transcript or its audio",
                 "too short for its tokens",
             )
     return faults

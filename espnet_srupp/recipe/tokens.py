@@ -3,6 +3,7 @@
 import io
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import sentencepiece
@@ -95,7 +96,11 @@ def check_tokens(given: Options, text: Path, directory: Path) -> None:
         )
     known = set(tokens)
     split = split_function(given, directory)
+    # each transcript once, as a set at several speeds has it for each of them
+    first_of: dict[str, str] = {}
     for utterance, line in read_table(text).items():
+        first_of.setdefault(line, utterance)
+    for line, utterance in first_of.items():
         for token in split(" ".join(line.split())):
             if token not in known:
                 raise RecipeError(
@@ -116,18 +121,11 @@ def split_function(given: Options, directory: Path) -> Callable[[str], list[str]
 def load_pieces(path: Path, oov: str, oov_is_fine: bool) -> Callable[[str], list[str]]:
     """The function that splits into pieces; what has no piece is itself, or oov."""
     processor = load_processor(path)
-
-    def split(line: str) -> list[str]:
-        return [
-            oov if oov_is_fine and number == processor.unk_id() else piece
-            for piece, number in zip(
-                processor.encode(line, out_type=str),
-                processor.encode(line),
-                strict=True,
-            )
-        ]
-
-    return split
+    if not oov_is_fine:
+        return partial(processor.encode, out_type=str)
+    spelt = processor.id_to_piece([*range(len(processor))])
+    spelt[processor.unk_id()] = oov
+    return lambda line: [spelt[number] for number in processor.encode(line)]
 
 
 def pieces(path: Path) -> list[str]:
