@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import soundfile
 
+from espnet_srupp.longform import waveform
+from espnet_srupp.longform.sources import Source
 from espnet_srupp.recipe import mpeg, sound
 from espnet_srupp.recipe.errors import DataError
 
@@ -32,6 +34,19 @@ def test_the_walk_counts_every_frame_of_each_bit_rate(tmp_path):
     path = tmp_path / "x.mp3"
     path.write_bytes(silence(64) * 3 + silence(128) * 2 + silence(64))
     assert mpeg.samples_by_rate(str(path)) == {64: 4 * 1152, 128: 2 * 1152}
+
+
+def test_a_recording_is_walked_once_for_all_its_segments(tmp_path, monkeypatch):
+    path, walks = tmp_path / "x.mp3", []
+    path.write_bytes(b"".join(STEADY))
+    counted = mpeg.counted
+    monkeypatch.setattr(mpeg, "counted", lambda *of: walks.append(of) or counted(*of))
+    found = [Source(f"s{n}", str(path), n / 2, n / 2 + 0.5) for n in range(5)]
+    assert [*waveform.measured(found, []).values()] == [0.5] * 5
+    assert len(walks) == 1
+    path.write_bytes(b"".join(STEADY[:50]))
+    assert sound.load(str(path), "x")[0].size == 50 * 1152
+    assert len(walks) == 2
 
 
 @pytest.mark.parametrize(
@@ -87,6 +102,8 @@ def test_a_header_that_does_not_count_is_no_header(tmp_path):
         first = frame[:21] + tag + frame[21 + len(tag) :]
         path = tmp_path / "x.mp3"
         path.write_bytes(first + silence(128) * 4)
+        # the clock of a file system may not tell two of them apart
+        mpeg.walked.cache_clear()
         assert mpeg.samples_by_rate(str(path)) == {128: 4 * 1152}
 
 
@@ -96,6 +113,7 @@ def test_no_bytes_make_the_walk_fail_or_go_on_for_ever(tmp_path):
     for size in range(1, 300, 3):
         for content in (random.bytes(size), b"\xff" * size, b"ID3" + bytes(size)):
             path.write_bytes(start[:size] + content)
+            mpeg.walked.cache_clear()
             mpeg.samples_by_rate(str(path))
 
 

@@ -5,6 +5,7 @@ of Xing, LAME or Fraunhofer.
 """
 
 import mmap
+import os
 import re
 from collections import Counter
 from functools import cache
@@ -48,6 +49,13 @@ def samples_by_rate(path: str) -> Counter[int]:
 
     Empty if the file says how long it is, or is of no bit rate or layer known here.
     """
+    found = os.stat(path)
+    return walked(path, found.st_size, found.st_mtime_ns)
+
+
+# a long recording may be opened for each of its segments
+@cache
+def walked(path: str, size: int, changed: int) -> Counter[int]:
     with (
         open(path, "rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
