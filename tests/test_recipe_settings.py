@@ -31,6 +31,8 @@ def test_a_wrong_key_of_the_encoder_is_told_before_the_data_are_prepared(
         ("--model_conf ctc_weight=1.0", "valid.acc.ave.pth", "there is no accuracy"),
         ("--model_conf ctc_weight=1.0", "valid.loss.ave.pth", "no corpus"),
         ("--model_conf ctc_weight=0.9", "valid.acc.ave.pth", "no corpus"),
+        ("--decoder transducer", "valid.acc.ave.pth", "with a transducer there is no"),
+        ("--decoder transducer", "valid.loss.ave.pth", "no corpus"),
         (
             "--use_adapter true --save_strategy adapter_only",
             "valid.acc.ave.pth",

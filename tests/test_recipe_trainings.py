@@ -58,6 +58,16 @@ def test_each_training_begins_with_the_model_of_the_one_before(options, folders,
 
 
 @pytest.mark.parametrize(
+    "given", ["--model_conf ctc_weight=1.0", "--decoder transducer"]
+)
+def test_without_accuracy_a_training_begins_with_what_would_be_decoded(given, abc):
+    loss = "valid.loss.ave.pth"
+    given = {"asr_args": given, "asr_tag": "x", "inference_asr_model": loss}
+    _, (_, model) = chain(asr_config="a.yaml b.yaml", **given)
+    assert model == f"exp/asr_x_a/{loss}"
+
+
+@pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"asr_config": "a.yaml x/a.yaml"}, "two of the trainings"),

@@ -64,6 +64,16 @@ def ctc_weight(given: Mapping[str, object]) -> float:
     return config.number(given, "model_conf.ctc_weight", 0.5)
 
 
+def transduces(given: Mapping[str, object]) -> bool:
+    """Whether the decoder is a transducer's."""
+    return given.get("decoder") == "transducer"
+
+
+def has_accuracy(given: Mapping[str, object]) -> bool:
+    """Whether the training has a decoder with attention, which alone has one."""
+    return not transduces(given) and ctc_weight(given) != 1
+
+
 def extracted(given: Mapping[str, object]) -> bool:
     """Whether stage 10 computes the features, of which it makes statistics."""
     return given.get("model_conf.extract_feats_in_collect_stats", True) is not False

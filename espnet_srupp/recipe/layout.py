@@ -79,10 +79,19 @@ def trainings(options: Options) -> list[Options]:
             options, asr_config=path, asr_stats_dir="", pretrained_model=model, **own
         )
         chain.append(training)
-        model = str(layout(training).exp / "valid.acc.ave.pth")
+        model = str(layout(training).exp / learned(training))
     chain.append(replace(options, asr_config=last, pretrained_model=model))
     check_folders([layout(training).exp for training in chain])
     return chain
+
+
+def learned(options: Options) -> str:
+    """The checkpoint of a training with which the next one begins."""
+    settings = config.read(options.asr_config, options.asr_args)
+    if features.has_accuracy(settings):
+        return "valid.acc.ave.pth"
+    # by accuracy there is none, or a wrong one: see settings.check_best
+    return options.inference_asr_model
 
 
 def check_lengths(names: Layout) -> None:

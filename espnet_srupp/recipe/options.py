@@ -121,7 +121,8 @@ class Options:
         "model",
         "",
         "YAML file of the training; of several by spaces each is trained, and begins "
-        "with the valid.acc.ave.pth of the one before",
+        "with the valid.acc.ave.pth of the one before (without accuracy with its "
+        "--inference_asr_model)",
     )
     asr_args: str = option("model", "", 'overrides, e.g. "--max_epoch 10"')
     asr_tag: str = option("model", "", "name of the experiment, default: from options")

@@ -53,12 +53,14 @@ def check_saved(settings: Mapping[str, object]) -> None:
 def check_best(options: Options, settings: Mapping[str, object]) -> None:
     """Sees that what is decoded was chosen by something.
 
-    Without a decoder the accuracy is NaN, by which ESPnet takes the first epochs.
+    Without a decoder the accuracy is NaN, by which ESPnet takes the first epochs, and
+    a transducer's training has none, so that ESPnet keeps the last epochs alone.
     """
     model = options.inference_asr_model
-    if features.ctc_weight(settings) == 1 and re.search(r"\bacc\b", model):
+    if not features.has_accuracy(settings) and re.search(r"\bacc\b", model):
+        kind = "a transducer" if features.transduces(settings) else "ctc_weight 1"
         raise RecipeError(
-            f"with ctc_weight 1 there is no accuracy by which {model} is chosen: give "
+            f"with {kind} there is no accuracy by which {model} is chosen: give "
             'best_model_criterion [[valid, loss, min]] (--asr_args "... '
             '--best_model_criterion valid,loss,min") and --inference_asr_model '
             "valid.loss.ave.pth"
