@@ -35,14 +35,19 @@ def read(path: str | Path, overrides: str = "") -> dict[str, object]:
 
 def arguments(words: str) -> list[tuple[str, str]]:
     """Reads "--max_epoch 10 --optim_conf lr=1" as [("max_epoch", "10"), ...]."""
-    result: list[tuple[str, str]] = []
+    return [(name, " ".join(values).strip()) for name, values in options(words)]
+
+
+def options(words: str) -> list[tuple[str, list[str]]]:
+    """As `arguments`, with the words of each apart, as files' names may have blanks."""
+    result: list[tuple[str, list[str]]] = []
     for word in shlex.split(words):
         if word.startswith("--"):
-            name, _, value = word[2:].partition("=")
-            result.append((name.replace("-", "_"), value))
+            name, equals, value = word[2:].partition("=")
+            result.append((name.replace("-", "_"), [value] if equals else []))
         else:
-            name, value = result.pop() if result else ("", "")
-            result.append((name, f"{value} {word}".strip()))
+            name, values = result.pop() if result else ("", [])
+            result.append((name, [*values, word]))
     return result
 
 

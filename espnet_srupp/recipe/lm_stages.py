@@ -65,7 +65,7 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 7: training."""
     settings = config.read(given.lm_config, given.lm_args)
     shapes = commands.lm_shapes(given, names)
-    needed = [*shapes, *training.starts("", settings)]
+    needed = [*shapes, *training.starts("", settings, given.lm_args)]
     command = partial(commands.lm_training, given, names)
     step = Step(
         7,

@@ -47,7 +47,7 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 11: training."""
     settings = config.read(given.asr_config, given.asr_args)
     settings |= given.some("fs", "feats_normalize")
-    starts = training.starts(given.pretrained_model, settings)
+    starts = training.starts(given.pretrained_model, settings, given.asr_args)
     _, _, settings["pretrained_model"] = given.pretrained_model.partition(":")
     settings |= given.some("asr_speech_fold_length", "asr_text_fold_length")
     settings |= given.some("ignore_init_mismatch")

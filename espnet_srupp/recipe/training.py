@@ -111,18 +111,20 @@ def anew(options: Options, exp: Path, record: Mapping) -> bool:
     return options.force or (restarts(begun, record) if begun else not has_epoch(exp))
 
 
-def starts(given: str, settings: Mapping) -> list[Path]:
+def starts(given: str, settings: Mapping, overrides: str) -> list[Path]:
     """Files of the parameters that a training begins with.
 
     Args:
         given: --pretrained_model; which parameters to take may follow a file's name.
         settings: flat; ESPnet's own option for such files is among them, which may
             name several.
+        overrides: what of the settings the command line gave, as in --asr_args.
 
     Raises:
         RecipeError: that option names none.
     """
-    words = settings.get("init_param") or []
+    named = dict(config.options(overrides))
+    words = named.get("init_param", settings.get("init_param") or [])
     words = words.split() if isinstance(words, str) else words
     if not isinstance(words, list):
         raise RecipeError(f"init_param is {words}: give files of parameters, or none")
