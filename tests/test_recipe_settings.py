@@ -49,3 +49,25 @@ def test_a_training_whose_model_would_not_be_decoded_is_told_at_once(
     given = Options("no corpus", **SETS, asr_args=asr_args, inference_asr_model=model)
     with pytest.raises(RecipeError, match=said):
         asr.run(given)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"asr_config": "a.yaml b.yaml"}, "init_param, .* place of exp/asr_a.*ave.pth"),
+        (
+            {"asr_config": "a.yaml", "pretrained_model": "y.pth"},
+            "in the place of y.pth",
+        ),
+        ({"asr_config": "a.yaml"}, "no corpus"),
+    ],
+)
+def test_a_model_to_begin_with_that_another_would_replace_is_told_at_once(
+    options, said, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for name in "ab":
+        Path(f"{name}.yaml").write_text("{}")
+    given = Options("no corpus", **SETS, asr_args="--init_param x.pth", **options)
+    with pytest.raises(RecipeError, match=said):
+        asr.run(given)

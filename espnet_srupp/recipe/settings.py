@@ -15,13 +15,15 @@ def check(options: Options) -> None:
     """Checks the YAML of a training and what overrides it.
 
     Raises:
-        RecipeError: srupp is given a key that it does not have, or what would be
-            decoded is not the model that was trained.
+        RecipeError: srupp is given a key that it does not have, what would be
+            decoded is not the model that was trained, or a training would not begin
+            with the model that it is to.
     """
     settings = config.read(options.asr_config, options.asr_args)
     if settings.get("encoder") == "srupp":
         check_encoder(options, settings)
     check_saved(settings)
+    check_begun(options)
     check_best(options, settings)
 
 
@@ -47,6 +49,17 @@ def check_saved(settings: Mapping[str, object]) -> None:
         raise RecipeError(
             f"save_strategy {strategy} leaves parameters out of the models, for which "
             "ESPnet decodes with random ones: leave it out, or give all"
+        )
+
+
+def check_begun(options: Options) -> None:
+    """Sees that a training begins with the model that run.sh gives it."""
+    named = dict(config.arguments(options.asr_args))
+    if options.pretrained_model and "init_param" in named:
+        raise RecipeError(
+            "--asr_args has --init_param, which ESPnet takes in the place of "
+            f"{options.pretrained_model}: give --pretrained_model alone, which of "
+            "several trainings the first begins with"
         )
 
 
