@@ -45,6 +45,13 @@ def test_epochs_are_told_with_the_time_left(tmp_path, capsys):
     ]
 
 
+def test_a_score_that_a_model_has_not_is_no_nan_but_a_loss_is(tmp_path, capsys):
+    scores = "acc=nan, cer_ctc=nan, cer_transducer=0.5, time=1 second"
+    follow(tmp_path, [f"1epoch results: [train] loss=9, [valid] loss=nan, {scores}\n"])
+    told = "train loss 9, valid loss nan, CER of the transducer 0.5, 1 s"
+    assert told in capsys.readouterr().out
+
+
 def test_long_epochs_are_told_batch_by_batch(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(view, "QUIET_SECONDS", 0)
     follow(tmp_path, LINES)

@@ -1,5 +1,6 @@
 """What the user sees of a training that is at work."""
 
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -67,9 +68,14 @@ class View:
         shown = [
             ("train loss", epoch.train.get("loss")),
             ("valid loss", epoch.valid.get("loss")),
+        ]
+        scores = [
             ("acc", epoch.valid.get("acc")),
             ("CER of CTC", epoch.valid.get("cer_ctc")),
+            ("CER of the transducer", epoch.valid.get("cer_transducer")),
         ]
+        # of scores that a model has not ESPnet writes NaN, which would seem a failure
+        shown += [(k, v) for k, v in scores if v is not None and not math.isnan(v)]
         values = [f"{name} {value:.3g}" for name, value in shown if value is not None]
         times = [timespan(epoch.seconds), f"{timespan(left)} left"]
         self.tell(f"epoch {epoch.number}/{self.epochs}: {', '.join(values + times)}")
