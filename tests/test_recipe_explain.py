@@ -21,6 +21,14 @@ from espnet_srupp.recipe.explain import explain
             "no option --max_epochs",
             id="argument",
         ),
+        pytest.param(
+            "espnet2.torch_utils.safe_torch_load.UnsafeLoadRefusedError: torch.load "
+            "with weights_only=True failed for 'm.zip' (RuntimeError: [enforce fail at "
+            "inline_container.cc:180] . file in archive is not in a subdirectory: "
+            "meta.yaml)",
+            "unpack the .pth",
+            id="packed model",
+        ),
         pytest.param("RuntimeError: No CUDA GPUs are available", "--ngpu 0", id="GPU"),
         pytest.param(
             "AssertionError: Torch not compiled with CUDA enabled", "--ngpu 0", id="CPU"

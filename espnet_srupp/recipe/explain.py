@@ -41,6 +41,10 @@ REMEDIES = (
         "--ignore_init_mismatch true takes what fits",
     ),
     (
+        r"file in archive is not in a subdirectory",
+        "that is no checkpoint: of a packed model unpack the .pth and give that",
+    ),
+    (
         r"'NoneType' object has no attribute 'log_softmax'",
         "a model without a CTC was to be decoded with one: give ctc_weight 0 in "
         "--inference_args",
