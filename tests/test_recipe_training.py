@@ -3,12 +3,11 @@
 import os
 import shlex
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-from espnet_srupp.recipe import checkpoints, config, model_stages, stage, training
+from espnet_srupp.recipe import checkpoints, model_stages, stage, training
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
@@ -186,36 +185,6 @@ def test_a_model_to_begin_with_is_not_put_aside(tmp_path):
     with pytest.raises(RecipeError, match="1epoch.pth lies in .*--asr_tag"):
         training.check(Options(ngpu=0), exp, other)
     training.check(Options(ngpu=0), tmp_path / "another", other)
-
-
-@pytest.mark.parametrize(
-    ("given", "init_param", "files"),
-    [
-        ("a.pth:encoder:encoder", None, ["a.pth"]),
-        ("", "b.pth c.pth:x:y", ["b.pth", "c.pth"]),
-        ("a.pth", ["b.pth:::decoder"], ["a.pth", "b.pth"]),
-        ("", [], []),
-    ],
-)
-def test_a_training_depends_on_the_parameters_it_begins_with(given, init_param, files):
-    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
-    found = training.starts(given, {"init_param": init_param}, "")
-    assert found == list(map(Path, files))
-    options = Options(**sets, pretrained_model=given, asr_args="--init_param b.pth:x")
-    (step,) = model_stages.train_model(options, layout(options))
-    assert Path("b.pth") in step.inputs
-    assert (Path("a.pth") in step.inputs) == bool(given)
-
-
-def test_files_of_parameters_may_have_blanks_in_their_names():
-    words = "--init_param 'a b.pth:x:y' c.pth --max_epoch 3"
-    settings = config.read("", words)
-    assert training.starts("", settings, words) == [Path("a b.pth"), Path("c.pth")]
-
-
-def test_parameters_that_are_no_files_are_told():
-    with pytest.raises(RecipeError, match="init_param is 1.5: give files"):
-        training.starts("", {"init_param": 1.5}, "")
 
 
 @pytest.mark.parametrize(

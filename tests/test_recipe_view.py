@@ -52,6 +52,23 @@ def test_a_score_that_a_model_has_not_is_no_nan_but_a_loss_is(tmp_path, capsys):
     assert told in capsys.readouterr().out
 
 
+FROZEN = [f"Setting {n}.requires_grad = False\n" for n in ("a.b.w", "a.b.v", "ctc.w")]
+
+
+@pytest.mark.parametrize("named", [[], ["a"], ["a.b", "ctc.w"], ["a.b.w"]])
+def test_what_is_frozen_may_be_modules_and_parameters(tmp_path, named):
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"freeze_param": named}))
+    follow(tmp_path, [*FROZEN, *LINES])
+
+
+@pytest.mark.parametrize("name", ["b", "a.", "a.b.wx", "ct", "a b"])
+def test_a_training_that_freezes_nothing_of_a_name_ends(tmp_path, name):
+    config = {"freeze_param": ["a.b", name]}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    with pytest.raises(RecipeError, match=f"freeze_param {name} is no parameter"):
+        follow(tmp_path, [*FROZEN, *LINES])
+
+
 def test_long_epochs_are_told_batch_by_batch(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(view, "QUIET_SECONDS", 0)
     follow(tmp_path, LINES)

@@ -8,6 +8,7 @@ from espnet_srupp.recipe import (
     commands,
     config,
     experiment,
+    init_param,
     language_model,
     statistics,
     tokens,
@@ -65,7 +66,8 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 7: training."""
     settings = config.read(given.lm_config, given.lm_args)
     shapes = commands.lm_shapes(given, names)
-    needed = [*shapes, *training.starts("", settings, given.lm_args)]
+    begins = init_param.words("", settings, given.lm_args)
+    needed = [*shapes, *init_param.files(begins)]
     command = partial(commands.lm_training, given, names)
     step = Step(
         7,
@@ -74,7 +76,7 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
         [names.lm_exp / "config.yaml"],
         [names.lm_train, names.lm_valid, names.token_list, *needed],
         settings | given.some("lm_fold_length"),
-        check=lambda: training.check(given, names.lm_exp, step.record()),
+        check=lambda: training.check(given, names.lm_exp, step.record(), begins),
         reads=[shapes[0], *read(names)],
     )
     yield step

@@ -14,6 +14,7 @@ from espnet_srupp.recipe import (
     epochs,
     experiment,
     features,
+    init_param,
     longform,
     packing,
     pictures,
@@ -47,7 +48,7 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 11: training."""
     settings = config.read(given.asr_config, given.asr_args)
     settings |= given.some("fs", "feats_normalize")
-    starts = training.starts(given.pretrained_model, settings, given.asr_args)
+    begins = init_param.words(given.pretrained_model, settings, given.asr_args)
     _, _, settings["pretrained_model"] = given.pretrained_model.partition(":")
     settings |= given.some("asr_speech_fold_length", "asr_text_fold_length")
     settings |= given.some("ignore_init_mismatch")
@@ -60,14 +61,14 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
 
     def check() -> None:
         check_filters(names)
-        training.check(given, names.exp, step.record())
+        training.check(given, names.exp, step.record(), begins)
 
     step = Step(
         11,
         f"training of {names.exp}",
         lambda: training.train(given, names.exp, command, step.record()),
         [names.exp / "config.yaml"],
-        [*dumped(names), names.token_list, *shapes, *starts],
+        [*dumped(names), names.token_list, *shapes, *init_param.files(begins)],
         settings,
         check=check,
         reads=[stats, *heard(given, names)],

@@ -13,6 +13,7 @@ from espnet_srupp.recipe import (
     commands,
     config,
     epochs,
+    init_param,
     pictures,
     process,
     stage,
@@ -85,12 +86,15 @@ def train(
     pictures.curves(exp)
 
 
-def check(options: Options, exp: Path, record: Mapping) -> None:
+def check(
+    options: Options, exp: Path, record: Mapping, begins: Sequence[str] = ()
+) -> None:
     """Sees that a training can begin or go on.
 
     Raises:
-        RecipeError: there is no such GPU, the training is past max_epoch, or it would
-            put aside a file that it needs, such as the model to begin with.
+        RecipeError: there is no such GPU, the training is past max_epoch, it would
+            put aside a file that it needs, such as the model to begin with, or `begins`
+            are no parameters (`init_param.check`).
     """
     gpus(options)
     if not anew(options, exp, record):
@@ -102,34 +106,14 @@ def check(options: Options, exp: Path, record: Mapping) -> None:
                 "put aside: give it another name by --asr_tag (or --lm_tag)"
             )
     if before := None if options.force else kept(exp, record):
-        check_epochs(before, record)
+        return check_epochs(before, record)
+    init_param.check(begins)
 
 
 def anew(options: Options, exp: Path, record: Mapping) -> bool:
     """Whether the folder holds no training, or another than the one asked for."""
     begun = stage.read(exp / BEGUN)
     return options.force or (restarts(begun, record) if begun else not has_epoch(exp))
-
-
-def starts(given: str, settings: Mapping, overrides: str) -> list[Path]:
-    """Files of the parameters that a training begins with.
-
-    Args:
-        given: --pretrained_model; which parameters to take may follow a file's name.
-        settings: flat; ESPnet's own option for such files is among them, which may
-            name several.
-        overrides: what of the settings the command line gave, as in --asr_args.
-
-    Raises:
-        RecipeError: that option names none.
-    """
-    named = dict(config.options(overrides))
-    words = named.get("init_param", settings.get("init_param") or [])
-    words = words.split() if isinstance(words, str) else words
-    if not isinstance(words, list):
-        raise RecipeError(f"init_param is {words}: give files of parameters, or none")
-    files = (str(word).partition(":")[0] for word in (given, *words))
-    return [Path(file) for file in files if file]
 
 
 def gpus(options: Options) -> int:

@@ -3,7 +3,7 @@
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from espnet_srupp.recipe import alphas, checkpoints, config, epochs
@@ -29,6 +29,7 @@ class View:
         self.seconds: list[float] = []
         self.told = time.monotonic()
         self.broken = False
+        self.frozen: list[str] = []
 
     def update(self) -> None:
         """Reads what is new in the log."""
@@ -38,12 +39,15 @@ class View:
     def read(self, line: str) -> None:
         if found := re.search(r"Total Number of model parameters: ([\d.]+ \w)", line):
             self.tell(f"the model has {found[1]} parameters")
+        elif found := re.search(r"Setting (\S+)\.requires_grad = False", line):
+            self.frozen.append(found[1])
         elif found := re.search(r"was resumed using (\S+)", line):
             self.tell(f"continuing from {found[1]}")
         elif found := re.search(r"\[train\].* N-batch=(\d+)", line):
             # ESPnet counts all that there are
             trained = config.trained_with(self.log.parent / "config.yaml")
             self.batches = trained.get("num_iters_per_epoch") or int(found[1])
+            check_frozen(trained, self.frozen)
             if trained:
                 self.tell(pace(trained, self.batches))
         elif found := re.search(r"(\d+)/(\d+)epoch started", line):
@@ -83,6 +87,20 @@ class View:
     def tell(self, message: str) -> None:
         self.told = time.monotonic()
         say(f"  {message}")
+
+
+def check_frozen(trained: Mapping[str, object], frozen: Sequence[str]) -> None:
+    """Sees that all of `freeze_param` is of the model, as ESPnet does not tell it.
+
+    Raises:
+        RecipeError: a name of it is that of no parameter and of no module.
+    """
+    for name in trained.get("freeze_param") or []:
+        if not any(each == name or each.startswith(f"{name}.") for each in frozen):
+            raise RecipeError(
+                f"freeze_param {name} is no parameter and no module of the model, so "
+                "that it freezes nothing: correct it"
+            )
 
 
 def pace(trained: Mapping[str, object], batches: int) -> str:
