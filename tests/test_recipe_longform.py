@@ -330,7 +330,8 @@ def test_a_model_transcribes_as_it_decodes(tmp_path, monkeypatch, gpu):
     calls = []
     monkeypatch.setattr(longform, "run", lambda words, *_: calls.append(words))
     given = Options(inference_asr_model="10epoch.pth", gpu_inference=gpu, force=gpu)
-    longform.transcribe(given, Path("exp/own"), tmp_path / "2x", tmp_path / "out")
+    folders = Path("exp/own"), None, tmp_path / "2x", tmp_path / "out"
+    longform.transcribe(given, *folders)
     (words,) = calls
     assert words[words.index("--checkpoint") + 1] == "10epoch.pth"
     assert words[words.index("--device") + 1] == ("cuda" if gpu else "cpu")
