@@ -4,14 +4,13 @@ import argparse
 import json
 
 import pytest
-import soundfile
 import torch
 import yaml
-from data.small_models import CONFIG
-from espnet2.bin.asr_inference import Speech2Text
+from data.small_models import CONFIG, espnets_texts
 from espnet2.tasks.lm import LMTask
 
 from espnet_srupp.longform import language_model
+from espnet_srupp.longform.search_options import LM_CHECKPOINT
 from espnet_srupp.recipe import scoring
 from espnet_srupp.recipe.errors import RecipeError
 
@@ -33,24 +32,8 @@ def make(folder, lm="transformer", tokens=TOKENS):
     # so that it prefers some tokens clearly
     for parameter in model.parameters():
         parameter.data.mul_(3)
-    torch.save(model.state_dict(), folder / "valid.loss.ave.pth")
+    torch.save(model.state_dict(), folder / LM_CHECKPOINT)
     return folder
-
-
-def espnets_texts(recipe, lm, weight):
-    exp = recipe / "exp/asr_srupp"
-    speech2text = Speech2Text(
-        *(exp / "config.yaml", exp / "valid.acc.ave.pth"),
-        lm_train_config=lm / "config.yaml",
-        lm_file=lm / "valid.loss.ave.pth",
-        lm_weight=weight,
-        beam_size=2,
-        ctc_weight=0.3,
-    )
-    for name in "abc":
-        samples, _ = soundfile.read(recipe / f"wav/{name}.flac", dtype="float32")
-        (_, tokens, *_), *_ = speech2text(samples)
-        yield "".join(tokens).replace("<unk>", "▁⁇▁").replace("▁", " ").split()
 
 
 def texts(folder):
@@ -66,7 +49,10 @@ def test_within_a_window_it_counts_as_in_espnet(
     assert transcribe(*words, tmp_path / "without")[0] == 0
     named = ("--lm", lm, "--lm-weight", "1.5")
     assert transcribe(*words, tmp_path / "with", *named)[0] == 0
-    assert texts(tmp_path / "with") == list(espnets_texts(transcribable, lm, 1.5))
+    files = {"lm_train_config": lm / "config.yaml", "lm_file": lm / LM_CHECKPOINT}
+    weights = {"lm_weight": 1.5, "ctc_weight": 0.3}
+    expected = espnets_texts(transcribable, beam_size=2, **files, **weights)
+    assert texts(tmp_path / "with") == list(expected)
     assert texts(tmp_path / "with") != texts(tmp_path / "without")
 
 
@@ -74,13 +60,14 @@ def test_its_checkpoint_can_be_named(transcribe, tmp_path):
     lm = make(tmp_path / "lm")
     words = ("wav/a.flac", "--search", "joint", "--lm-weight", "2")
     found = transcribe(*words, "--lm", lm)
-    (lm / "valid.loss.ave.pth").rename(lm / "3epoch.pth")
+    assert found[0] == 0
+    (lm / LM_CHECKPOINT).rename(lm / "3epoch.pth")
     assert transcribe(*words, "--lm", lm / "3epoch.pth") == found
     code, _, errors = transcribe(*words, "--lm", lm)
     assert code == 1 and "valid.loss.ave.pth is missing" in errors[0]
 
 
-def test_with_another_one_all_is_decoded_again(transcribe, tmp_path, monkeypatch):
+def test_with_another_one_all_is_decoded_again(transcribe, tmp_path):
     lm = make(tmp_path / "lm")
     words = ("wav/a.flac", "--search", "joint", "--out", tmp_path / "out")
 
@@ -91,8 +78,8 @@ def test_with_another_one_all_is_decoded_again(transcribe, tmp_path, monkeypatch
     alone, first = settings(), settings("--lm", lm)
     assert first.keys() - alone.keys() == {"lm_config", "lm_checkpoint", "lm_weight"}
     assert settings("--lm", lm, "--lm-weight", "1") != first
-    state = torch.load(lm / "valid.loss.ave.pth", weights_only=True)
-    torch.save({k: v + 1 for k, v in state.items()}, lm / "valid.loss.ave.pth")
+    state = torch.load(lm / LM_CHECKPOINT, weights_only=True)
+    torch.save({k: v + 1 for k, v in state.items()}, lm / LM_CHECKPOINT)
     assert settings("--lm", lm) != first
 
 
@@ -103,7 +90,7 @@ def other_tokens(lm):
 
 
 def other_parameters(lm):
-    torch.save({"a": torch.ones(1)}, lm / "valid.loss.ave.pth")
+    torch.save({"a": torch.ones(1)}, lm / LM_CHECKPOINT)
 
 
 def unknown_kind(lm):

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
-from data.small_models import RATE, noise
-from espnet2.bin.asr_inference import Speech2Text
+from data.small_models import RATE, espnets_texts, noise
 
 from espnet_srupp.longform import decoder, usage
 from espnet_srupp.longform import transcribe as command
@@ -50,22 +49,10 @@ def test_a_data_directory_becomes_results(transcribe, tmp_path, encoder, search)
     assert all(texts.values()) or search == "joint"
 
 
-def espnets_texts(transcribable, monkeypatch, **options):
-    monkeypatch.chdir(transcribable)
-    exp = transcribable / "exp" / "asr_srupp"
-    speech2text = Speech2Text(exp / "config.yaml", exp / "valid.acc.ave.pth", **options)
-    for name in "abc":
-        samples, _ = soundfile.read(transcribable / f"wav/{name}.flac", dtype="float32")
-        (_, tokens, *_), *_ = speech2text(samples)
-        yield "".join(tokens).replace("<unk>", "▁⁇▁").replace("▁", " ").split()
-
-
-def test_joint_search_within_a_window_is_espnets(
-    transcribe, transcribable, tmp_path, monkeypatch
-):
+def test_joint_search_within_a_window_is_espnets(transcribe, transcribable, tmp_path):
     transcribe("data", "--out", tmp_path, "--search", "joint", "--beam-size", "4")
     texts = scoring.read_hypotheses(tmp_path / "text").values()
-    expected = espnets_texts(transcribable, monkeypatch, beam_size=4, ctc_weight=0.3)
+    expected = espnets_texts(transcribable, beam_size=4, ctc_weight=0.3)
     assert [text.split() for text in texts] == list(expected)
 
 

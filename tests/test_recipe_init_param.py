@@ -93,3 +93,9 @@ def test_deepspeeds_checkpoints_have_their_parameters_deeper(tmp_path):
 def test_a_file_that_is_none_is_left_to_espnet(tmp_path, content):
     (tmp_path / "a.pth").write_bytes(content)
     init_param.check([f"{tmp_path}/a.pth"])
+
+
+@pytest.mark.parametrize("content", [[1.5], torch.ones(2), {}, {"module": {}}])
+def test_a_file_without_parameters_is_left_to_espnet(tmp_path, content):
+    torch.save(content, tmp_path / "a.pth")
+    init_param.check([f"{tmp_path}/a.pth:encoder"])

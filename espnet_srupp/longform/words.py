@@ -100,31 +100,36 @@ class Spelling:
         self, tokens: Iterable[Token], clock: Clock, seconds: float
     ) -> list[Word]:
         """Words of a recording of so many seconds, from where they begin in it on."""
-        groups: list[list[tuple[str, Token]]] = [[]]
-        glued = set()  # groups that no blank stands before
-        for token in tokens:
-            if token.id in self.silent:
-                continue
-            before, text, after = self.pieces(token.id)
-            if before:
-                groups.append([])
-            elif groups[-1] and parts(groups[-1][-1][0], text):
-                glued.add(len(groups))
-                groups.append([])
-            if text:
-                groups[-1].append((text, token))
-            if after:
-                groups.append([])
         return [
             Word(
                 "".join(text for text, _ in group),
                 min(max(0.0, clock.seconds(group[0][1].begin)), seconds),
                 min(max(0.0, clock.seconds(group[-1][1].end)), seconds),
-                number in glued,
+                glued,
             )
-            for number, group in enumerate(groups)
+            for glued, group in self.groups(tokens)
             if group
         ]
+
+    def groups(
+        self, tokens: Iterable[Token]
+    ) -> list[tuple[bool, list[tuple[str, Token]]]]:
+        """Whether no blank stands before a word, and its tokens with their texts."""
+        found: list[tuple[bool, list[tuple[str, Token]]]] = [(False, [])]
+        for token in tokens:
+            if token.id in self.silent:
+                continue
+            before, text, after = self.pieces(token.id)
+            _, last = found[-1]
+            if before:
+                found.append((False, []))
+            elif last and parts(last[-1][0], text):
+                found.append((True, []))
+            if text:
+                found[-1][1].append((text, token))
+            if after:
+                found.append((False, []))
+        return found
 
     def text(self, words: Iterable[Word]) -> str:
         return text_of(words, self.blank)

@@ -62,4 +62,5 @@ def names(path: Path) -> list[str]:
         state = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except Exception:  # ESPnet reads it in another way, or says what is wrong with it
         return []
-    return list(state.get("module", state))
+    state = state.get("module", state) if isinstance(state, dict) else {}
+    return list(map(str, state))

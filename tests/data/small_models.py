@@ -3,8 +3,10 @@
 import argparse
 
 import numpy as np
+import soundfile
 import torch
 import yaml
+from espnet2.bin.asr_inference import Speech2Text
 
 from espnet_srupp.task import ASRTask
 
@@ -68,3 +70,13 @@ def make(recipe, encoder="srupp", **changes):
 def noise(samples, seed=0):
     made = 0.5 * np.random.default_rng(seed).uniform(-1, 1, samples)
     return made.astype(np.float32)
+
+
+def espnets_texts(recipe, **options):
+    """The words that ESPnet decodes of the audio, which the recipe's folder is for."""
+    exp = recipe / "exp/asr_srupp"
+    speech2text = Speech2Text(exp / "config.yaml", exp / "valid.acc.ave.pth", **options)
+    for name in "abc":
+        samples, _ = soundfile.read(recipe / f"wav/{name}.flac", dtype="float32")
+        (_, tokens, *_), *_ = speech2text(samples)
+        yield "".join(tokens).replace("<unk>", "▁⁇▁").replace("▁", " ").split()
