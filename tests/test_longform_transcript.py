@@ -124,6 +124,11 @@ def test_no_cue_is_too_long_or_too_wide():
     assert len(cues(fast)) == 400 // 8
 
 
+def test_the_first_cue_is_as_wide_as_the_others():
+    line = [*evenly(15, every=0.1), Word("WORDS", 1.5, 1.6)]
+    assert [len(cue[2]) for cue in cues(line)] == [80]
+
+
 def test_a_word_wider_than_a_cue_stands_alone():
     words = [Word("A", 0, 0.1), Word("B" * 90, 0.2, 0.3), Word("C", 0.4, 0.5)]
     assert [len(cue[2]) for cue in cues(words)] == [1, 90, 1]

@@ -145,9 +145,9 @@ def grouped(words: Sequence[Word], between: int) -> Iterator[list[Word]]:
             or more > WIDEST
         ):
             yield cue
-            cue, more = [], len(word.text)
+            cue = []
+        width = more if cue else len(word.text)
         cue.append(word)
-        width = more
     if cue:
         yield cue
 
