@@ -69,6 +69,17 @@ def test_dollars_are_no_formula(tmp_path):
     pictures.attention(exp / "a.npz", tmp_path / "a.png", "u1", text)
 
 
+@pytest.mark.parametrize("text", ["WORDS OF A TRANSCRIPT " * 5, "ALL " * 99, "好" * 99])
+def test_a_long_transcript_is_cut_to_two_lines(text):
+    first, second = pictures.heading(f"u1: {text}").split("\n")
+    assert first.startswith("u1: ") and second.endswith("…")
+    assert max(len(first), len(second)) <= (25 if "好" in text else 50)
+
+
+def test_a_short_transcript_is_there_whole():
+    assert pictures.heading("u1: ONE TWO") == "u1: ONE TWO"
+
+
 @pytest.mark.parametrize("parts", [["encoder", "decoder"], ["encoder"], []])
 def test_attention_of_any_model_is_drawn(tmp_path, parts):
     arrays = {

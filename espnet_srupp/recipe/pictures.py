@@ -210,8 +210,10 @@ def heading(text: str) -> str:
     # matplotlib wraps at blanks, which Chinese has not
     wide = any(east_asian_width(letter) in "WF" for letter in text)
     width = LINE // 2 if wide else LINE
-    text = text if len(text) <= 2 * width else f"{text[: 2 * width - 1]}…"
-    return plain(textwrap.fill(text, width))
+    lines = textwrap.wrap(text, width)
+    if len(lines) > 2:
+        lines = [lines[0], f"{lines[1][: width - 1]}…"]
+    return plain("\n".join(lines))
 
 
 def plain(text: str) -> str:
