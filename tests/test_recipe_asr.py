@@ -71,6 +71,8 @@ def test_language_model_without_weight_is_a_mistake(tmp_path):
     with pytest.raises(RecipeError, match="decode.yaml.*give --inference_args .--lm_w"):
         asr.check_weight(Options(**given))
     asr.check_weight(Options(**given, inference_args="--lm_weight 0.2"))
+    with pytest.raises(RecipeError, match="is 0 in --inference_args, so"):
+        asr.check_weight(Options(use_lm=True, inference_args="--lm_weight 0"))
     # ESPnet's own weight is 1
     asr.check_weight(Options(use_lm=True))
 

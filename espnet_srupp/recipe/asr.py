@@ -130,10 +130,12 @@ def check_weight(given: Options) -> None:
     """
     settings = config.read(given.inference_config, given.inference_args)
     if config.number(settings, "lm_weight", 1) == 0:
+        overridden = "lm_weight" in dict(config.arguments(given.inference_args))
+        where = "--inference_args" if overridden else given.inference_config
         raise RecipeError(
-            f"lm_weight is 0 in {given.inference_config}, so --use_lm true has no "
-            "effect: give --inference_args '--lm_weight 0.3', or an --inference_config "
-            "made for language models"
+            f"lm_weight is 0 in {where}, so --use_lm true has no effect: give "
+            "--inference_args '--lm_weight 0.3', or an --inference_config made for "
+            "language models"
         )
 
 
