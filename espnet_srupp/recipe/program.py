@@ -23,16 +23,13 @@ def exit_code(work: Callable[[], None], interrupted: str) -> int:
         work()
     except RecipeError as error:
         return told(*error.args)
-    except OSError as error:
-        # of files that may not be read or written
-        return told(error)
     except ModuleNotFoundError as error:
         return told(
             f"{sys.executable} has no module {error.name}: run "
             "pip install '.[recipes]' in the checkout of espnet_srupp"
         )
-    except ImportError as error:
-        # of a package that lacks something, as a GPU's kernel without CuPy
+    except (OSError, ImportError) as error:
+        # of files that may not be read or written, or as by a GPU's kernel without CuPy
         return told(error)
     except KeyboardInterrupt:
         print(f"interrupted: {interrupted}", file=sys.stderr)

@@ -5,6 +5,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -182,12 +183,10 @@ def run(step: Step, locks: Locks, force: bool = False) -> bool:
         with held(alone=False):
             if pending(step, force) is None:
                 return False
-        try:
-            # who has made it may read it for long, and so can this one
-            with held(alone=True, done=partial(made_since, step, before)):
-                return work(step, force)
-        except Done:
-            continue
+        done = partial(made_since, step, before)
+        # who has made it may read it for long, and so can this one
+        with suppress(Done), held(alone=True, done=done):
+            return work(step, force)
 
 
 def made_since(step: Step, before: dict | None) -> bool:

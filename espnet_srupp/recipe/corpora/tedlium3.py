@@ -7,6 +7,7 @@ begins with an apostrophe is not lost. The speaker of an utterance is its talk.
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from espnet_srupp.recipe.corpora import manifests, sets
@@ -160,7 +161,7 @@ def padded(
         [max(0.0, start - START_PADDING), min(length, end + END_PADDING)]
         for start, end in times
     ]
-    for this, following in zip(result, result[1:], strict=False):
+    for this, following in pairwise(result):
         if this[1] > following[0]:
             this[1] = following[0] = (this[1] + following[0]) / 2
     return [(round(start, 6), round(end, 6)) for start, end in result]
