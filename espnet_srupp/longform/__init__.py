@@ -1,1 +1,1 @@
-"""Long recordings: joined from utterances, scored by length, drawn."""
+"""Long recordings: transcribed, joined from utterances, scored by length, drawn."""

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from espnet_srupp import longform
 from espnet_srupp.children import end_as_by_interrupt
 from espnet_srupp.recipe.arguments import Parser
 from espnet_srupp.recipe.program import exit_code
@@ -30,7 +31,7 @@ def run(words: Sequence[str]) -> None:
     width = max(map(len, COMMANDS))
     parser = Parser(
         prog=PROG,
-        description="Long recordings: joined from utterances, scored by length, drawn.",
+        description=longform.__doc__,
         epilog="commands:\n"
         + "".join(f"  {name:<{width}}  {what}\n" for name, what in COMMANDS.items())
         + f"\n{PROG} COMMAND --help tells more.",
