@@ -46,3 +46,15 @@ def test_whoever_speaks_alone_in_a_recording_is_its_speaker(pattern, made):
     found = dict.fromkeys(speakers, Span("t", "t.wav", 0, 10, RATE, 1, "PCM_16"))
     recordings = plan.join(data, found, pattern, 2, math.inf, 0, [])
     assert {r.name: r.speaker for r in recordings} == made
+
+
+def test_recordings_of_two_groups_are_not_called_alike():
+    speakers = {"a-b-a_0": "a-b", "a-b_1": "a", "x-b_2": "x"}
+    data = DataDir(speakers, dict.fromkeys(speakers, "A"), speakers)
+    found = dict.fromkeys(speakers, Span("t", "t.wav", 0, 10, RATE, 1, "PCM_16"))
+    recordings = plan.join(data, found, r"(\w)_", 1, math.inf, 0, [])
+    assert {r.name: [*r.parts] for r in recordings} == {
+        "a-b-long0001": ["a-b-a_0"],
+        "a-a-b-long0001": ["a-b_1"],
+        "x-b-long0002": ["x-b_2"],
+    }

@@ -50,7 +50,7 @@ def join(
         gap: samples between utterances.
         problems: as for `groups.groups`.
     """
-    made = []
+    made: dict[str, Recording] = {}
     for group in groups.groups(data, pattern, problems):
         chunks = list(split(group.utterances, found, num_utts, samples, gap))
         for name, parts in zip(names(group.name, len(chunks)), chunks, strict=True):
@@ -58,9 +58,11 @@ def join(
             speakers = {data.utt2spk[utterance] for utterance in parts}
             one = speakers.pop() if len(speakers) == 1 else ""
             speaker = one or group.speaker or name
-            name = name if name.startswith(speaker) else f"{speaker}-{name}"
-            made.append(Recording(name, speaker, parts, audio))
-    return made
+            # one that gets its speaker's name may be called like one of another group
+            while not name.startswith(speaker) or name in made:
+                name = f"{speaker}-{name}"
+            made[name] = Recording(name, speaker, parts, audio)
+    return [*made.values()]
 
 
 def split(
