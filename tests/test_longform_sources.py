@@ -91,3 +91,10 @@ def test_state_changes_with_the_audio(tmp_path):
         path.write_bytes(content)
         os.utime(path, ns=(changed, changed + later))
         assert source.state() != before
+
+
+def test_what_cannot_be_read_is_told_and_the_rest_is_found(tmp_path):
+    (tmp_path / "wav.scp").mkdir()
+    sources, problems = found(tmp_path, "b.wav")
+    assert sources == [Source("b", "b.wav")]
+    assert len(problems) == 1 and str(tmp_path / "wav.scp") in problems[0]

@@ -40,6 +40,13 @@ def test_relative_paths_begin_at_the_nearest_folder_above_a_set_that_has_them(
     assert (found.text, found.utt2spk) == ({"a": "HELLO"}, {"a": "anna"})
 
 
+def test_a_path_too_long_for_a_file_is_left_for_the_check(here):
+    record(here / "b.wav")
+    kaldi(here / "train", f"a {'a' * 300}\nb b.wav\n", "a A\nb B\n")
+    own.prepare(Path("data"), here, "train")
+    assert datadir.read(Path("data/train")).wav["b"] == str(here / "b.wav")
+
+
 def test_paths_that_begin_nowhere_are_told_before_a_set_is_written(here):
     kaldi(here / "train", "a wav/a.wav\n")
     with pytest.raises(RecipeError, match=r"has wav/a.wav: write absolute paths"):

@@ -54,7 +54,8 @@ def find(inputs: Iterable[str], problems: list[str]) -> list[Source]:
                 sources = listed(Path(path), problems)
             else:
                 sources = [single(path)]
-        except RecipeError as error:
+        except (RecipeError, OSError) as error:
+            # as of a name that is too long for any file
             problems.append(str(error))
             continue
         for source in sources:

@@ -138,7 +138,8 @@ def beginning(paths: Sequence[str], source: Path) -> Path:
     relative = [path for path in relative if not path.endswith("|")]
     for path in relative[:LOOKED_AT]:
         for folder in above:
-            if (folder / path).is_file():
+            # os.path's, as that of Path raises for a name that is too long
+            if os.path.isfile(folder / path):
                 return folder
     if relative:
         raise RecipeError(
