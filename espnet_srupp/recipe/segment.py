@@ -11,8 +11,8 @@ def limits(start: float, end: float | None, rate: int, samples: int) -> tuple[in
     """First sample of a segment and the one after its last.
 
     An end that lies less than `OVERSHOOT` behind the recording's is cut to it, unless
-    the segment begins there too. One that lies further behind may come as less than it
-    is, as of many seconds it would be no integer.
+    the segment begins there too. A time that lies further behind stays behind it, but
+    may come nearer, as infinity is no integer.
 
     Args:
         start, end: in seconds; an `end` of None is the recording's.

@@ -106,7 +106,7 @@ def frames(file: soundfile.SoundFile, name: str) -> int:
     """How many samples of each channel an open file has, by its header.
 
     Args:
-        file: it.
+        file: as `opened` opens it.
         name: what errors call it.
 
     Raises:

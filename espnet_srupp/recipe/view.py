@@ -104,7 +104,7 @@ def check_frozen(trained: Mapping[str, object], frozen: Sequence[str]) -> None:
 
 
 def pace(trained: Mapping[str, object], batches: int) -> str:
-    """How long a training is, and whether it ends before its learning rate is risen.
+    """How long a training is, and whether it ends before its learning rate has risen.
 
     Args:
         trained: its configuration, flat, as ESPnet has written it.

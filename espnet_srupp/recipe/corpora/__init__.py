@@ -1,1 +1,1 @@
-"""The corpora: each module has `prepare`, which is stage 1."""
+"""The corpora, whose modules have `prepare`, which is stage 1, and what they share."""

@@ -98,7 +98,7 @@ def present(
     Args:
         root: the corpus, for errors.
         parts: the folder of each part.
-        partial: some of them do.
+        partial: some of them are enough.
         remedy: what else helps when some are missing.
 
     Raises:
