@@ -1,6 +1,7 @@
 """Jobs run in several processes, in order, and a bad end of one is told."""
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -88,6 +89,15 @@ parallel_map(work, [1, 2], 2, "work")
 @needs_proc
 def test_workers_end_with_a_parent_that_is_killed(tmp_path):
     assert end_with_a_killed_parent("-c", AT_WORK, count=2, cwd=tmp_path)
+
+
+def test_a_worker_whose_parent_was_killed_before_it_began_ends():
+    child = multiprocessing.get_context("fork").Process(
+        target=parallel.begin, args=(0,)
+    )
+    child.start()
+    child.join(60)
+    assert child.exitcode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("names", [["a", "a"], ["a", "b"]], ids=["one", "two"])

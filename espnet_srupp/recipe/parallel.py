@@ -116,7 +116,7 @@ def executor(nj: int, title: str, scheduler: str) -> Iterator[Executor]:
             with dask_executor(nj, scheduler) as pool:
                 yield pool
             return
-        pool = ProcessPoolExecutor(nj, initializer=begin)
+        pool = ProcessPoolExecutor(nj, initializer=begin, initargs=(os.getpid(),))
         try:
             yield pool
         finally:
@@ -194,9 +194,9 @@ def start_cluster(nj: int, scheduler: str) -> "Cluster | None":
     return None
 
 
-def begin() -> None:
-    """Begins a process of the pool."""
+def begin(parent: int) -> None:
+    """Begins a process of the pool that `parent` has made."""
     # the parent alone answers Ctrl-C: a worker would only print its own traceback
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     let_through()
-    end_with(os.getppid())
+    end_with(parent)

@@ -4,6 +4,7 @@ Every word is in train; no sentence and no voice of one set is in another.
 The same samples come out of every run on the same machine, for any number of processes.
 """
 
+import os
 import random
 import zlib
 from concurrent.futures import ProcessPoolExecutor
@@ -149,7 +150,7 @@ def sentence(rng: random.Random, name: str) -> str:
 
 def speak_alone(speaker: Speaker) -> None:
     # a new process per speaker: only its first words are the same every time
-    with ProcessPoolExecutor(1, initializer=begin) as pool:
+    with ProcessPoolExecutor(1, initializer=begin, initargs=(os.getpid(),)) as pool:
         pool.submit(record, speaker).result()
 
 
