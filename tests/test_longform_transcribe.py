@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -26,6 +28,15 @@ def test_text_alone_goes_to_standard_output(transcribe):
     assert (code, errors) == (0, [])
     assert [line.split(" ")[0] for line in out.splitlines()] == ["a", "b"]
     assert all(len(line.split()) > 1 for line in out.splitlines())
+
+
+@pytest.mark.once
+def test_what_espnet_lacks_is_not_told_to_people(tmp_path):
+    soundfile.write(tmp_path / "a.wav", noise(RATE), RATE)
+    words = [sys.executable, "-m", "espnet_srupp.longform", "transcribe", "no", "a.wav"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    sentence = "error: no is missing: give an experiment's folder or a zip\n"
+    assert (done.stdout, done.stderr) == ("", sentence)
 
 
 @pytest.mark.parametrize("search", ["greedy", "prefix", "joint"])

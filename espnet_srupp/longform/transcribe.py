@@ -26,7 +26,7 @@ import math
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -110,7 +110,8 @@ def transcribe(
     Returns:
         All that is there then, in order.
     """
-    with quiet():
+    # ESPnet prints to both, as it is imported
+    with quiet(), redirect_stderr(io.StringIO()):
         # seconds to import: after whatever can be told without it
         from espnet_srupp.longform import decoder as decoding
         from espnet_srupp.longform import loading
