@@ -44,7 +44,7 @@ $(VENV)/python-$(VERSION):
 	@touch $@
 
 # PyTorch's CPU build is far smaller than PyPI's, which brings CUDA with it
-$(VENV)/torch: constraints.txt | $(VENV)/python-$(VERSION)
+$(VENV)/torch: constraints.txt $(VENV)/python-$(VERSION)
 	@echo '[2/3] torch and torchaudio'
 	@{ ! command -v nvidia-smi >/dev/null && timeout 5 '$(BIN)/python' -c \
 	    'import urllib.request as u; u.urlopen("$(TORCH_CPU)/torch/")' 2>/dev/null && \
