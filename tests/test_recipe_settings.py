@@ -71,3 +71,24 @@ def test_a_model_to_begin_with_that_another_would_replace_is_told_at_once(
     given = Options("no corpus", **SETS, asr_args="--init_param x.pth", **options)
     with pytest.raises(RecipeError, match=said):
         asr.run(given)
+
+
+@pytest.mark.parametrize(
+    ("yaml", "options", "said"),
+    [
+        ("normalize: null", {}, "normalize: null, .* ESPnet global_mvn in its place"),
+        ("normalize: utterance_mvn", {}, "give --feats_normalize"),
+        ("normalize: utterance_mvn", {"feats_normalize": "utterance_mvn"}, "no corpus"),
+        ("token_type: phn", {}, "token_type: phn, .* ESPnet bpe .*give --token_type"),
+        ("cleaner: tacotron", {}, "cleaner: tacotron, .* none in its place: leave it"),
+        # what ESPnet writes of a training of this recipe
+        ("{cleaner: null, g2p: none, token_type: bpe}", {}, "no corpus"),
+    ],
+)
+def test_a_setting_that_run_sh_replaces_is_told_at_once(
+    yaml, options, said, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("a.yaml").write_text(yaml)
+    with pytest.raises(RecipeError, match=said):
+        asr.run(Options("no corpus", **SETS, asr_config="a.yaml", **options))

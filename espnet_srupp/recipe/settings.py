@@ -10,18 +10,25 @@ from espnet_srupp.recipe.arguments import nearest
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options
 
+# for what the recipe gives ESPnet by itself
+REMEDIES = {
+    "token_type": "give --token_type",
+    "normalize": "give --feats_normalize, or --normalize in --asr_args",
+}
+
 
 def check(options: Options) -> None:
     """Checks the YAML of a training and what overrides it.
 
     Raises:
-        RecipeError: srupp is given a key that it does not have, what would be
-            decoded is not the model that was trained, or a training would not begin
-            with the model that it is to.
+        RecipeError: srupp is given a key that it does not have, the YAML asks for what
+            run.sh replaces, what would be decoded is not the model that was trained, or
+            a training would not begin with the model that it is to.
     """
     settings = config.read(options.asr_config, options.asr_args)
     if settings.get("encoder") == "srupp":
         check_encoder(options, settings)
+    check_replaced(options)
     check_saved(settings)
     check_begun(options)
     check_best(options, settings)
@@ -37,6 +44,27 @@ def check_encoder(options: Options, settings: Mapping[str, object]) -> None:
                 f"{options.asr_config} or --asr_args has {name!r} in encoder_conf, "
                 f"which srupp does not know: {remedy}"
             )
+
+
+def check_replaced(options: Options) -> None:
+    """Sees that the YAML asks for nothing in whose place run.sh gives ESPnet another.
+
+    What --asr_args have comes last and is taken.
+    """
+    given = {name: None for name in ("cleaner", "g2p", "non_linguistic_symbols")}
+    given |= {"token_type": options.token_type, "normalize": options.feats_normalize}
+    for name, value in config.read(options.asr_config).items():
+        if name in given and absent(value) != given[name]:
+            raise RecipeError(
+                f"{options.asr_config} has {name}: {absent(value) or 'null'}, and "
+                f"run.sh gives ESPnet {given[name] or 'none'} in its place: "
+                + REMEDIES.get(name, "leave it out")
+            )
+
+
+def absent(value: object) -> object:
+    """A setting as ESPnet reads it on its command line, where none is a word."""
+    return None if str(value).lower() in ("none", "null", "") else value
 
 
 def check_saved(settings: Mapping[str, object]) -> None:
