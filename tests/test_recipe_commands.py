@@ -157,6 +157,23 @@ def test_a_training_is_what_asr_sh_makes_of_the_options():
     assert parsed.normalize_conf == {"stats_file": f"{stats}/train/feats_stats.npz"}
 
 
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [("normalize: null", None), ("encoder: srupp", "utterance_mvn")],
+)
+def test_normalisation_is_the_yamls_where_it_is_not_global_as_in_asr_sh(
+    tmp_path, line, found
+):
+    config = tmp_path / "train.yaml"
+    config.write_text(f"{line}\n")
+    given = Options(**SETS, asr_config=str(config), feats_normalize="utterance_mvn")
+    words = commands.training(given, layout(given), 0)
+    assert ASRTask.get_parser().parse_args(words[2:]).normalize == found
+    given = replace(given, feats_normalize="global_mvn")
+    words = commands.training(given, layout(given), 0)
+    assert ASRTask.get_parser().parse_args(words[2:]).normalize == "global_mvn"
+
+
 def test_other_shapes_are_allowed_in_a_model_that_the_yaml_begins_with_too():
     given = Options(**SETS, asr_args="--init_param m.pth", ignore_init_mismatch=True)
     words = commands.training(given, layout(given), 0)

@@ -62,8 +62,7 @@ def training(options: Options, names: Layout, ngpu: int) -> list[str]:
     if options.feats_normalize == "global_mvn":
         stats = f"stats_file={names.stats / 'train/feats_stats.npz'}"
         words += ["--normalize", "global_mvn", "--normalize_conf", stats]
-    else:
-        words += ["--normalize", "utterance_mvn"]
+    # else it is as in the YAML, of each utterance where that says nothing
     return words + model(options, names)
 
 

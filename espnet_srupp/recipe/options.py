@@ -133,7 +133,10 @@ class Options:
         "folder of the statistics, by default one for each kind of features",
     )
     feats_normalize: str = option(
-        "model", "global_mvn", "normalisation", choices="global_mvn utterance_mvn"
+        "model",
+        "global_mvn",
+        "normalisation, with utterance_mvn that of the YAML if it has one",
+        choices="global_mvn utterance_mvn",
     )
     pretrained_model: str = option(
         "model", "", "parameters to begin with, as FILE or FILE:FROM:TO:EXCEPT"
