@@ -10,10 +10,10 @@ from espnet_srupp.recipe.arguments import nearest
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options
 
-# for what the recipe gives ESPnet by itself
+# where leaving it out is not all that one can do
 REMEDIES = {
     "token_type": "give --token_type",
-    "normalize": "give --feats_normalize, or --normalize in --asr_args",
+    "normalize": "give --feats_normalize utterance_mvn, which leaves it as it is",
 }
 
 
@@ -52,7 +52,9 @@ def check_replaced(options: Options) -> None:
     What --asr_args have comes last and is taken.
     """
     given = {name: None for name in ("cleaner", "g2p", "non_linguistic_symbols")}
-    given |= {"token_type": options.token_type, "normalize": options.feats_normalize}
+    given["token_type"] = options.token_type
+    if options.feats_normalize == "global_mvn":
+        given["normalize"] = options.feats_normalize
     for name, value in config.read(options.asr_config).items():
         if name in given and absent(value) != given[name]:
             raise RecipeError(
