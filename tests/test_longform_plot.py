@@ -37,10 +37,11 @@ CELLS = [cell(*key, errors) for key, errors in ERRORS.items()]
 
 
 def test_rates_are_drawn_by_model():
-    (axes,) = plot.rate_by_length(CELLS).axes
+    figure = plot.rate_by_length(CELLS)
+    (axes,), (legend,) = figure.axes, figure.legends
     drawn = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
     assert drawn == {"good": [6, 2], "poor": [6, 95]}
-    assert [text.get_text() for text in axes.get_legend().texts] == ["good", "poor"]
+    assert [text.get_text() for text in legend.texts] == ["good", "poor"]
     labels = [label.get_text() for label in axes.get_xticklabels()]
     assert labels == ["0–10\n5.0 s\nn=9", "10+\n5.0 s\nn=9"]
 
@@ -65,6 +66,21 @@ def test_names_of_sets_do_not_overlap(draw, name):
         canvas.draw()
     labels = [t.get_window_extent() for t in figure.axes[-1].get_xticklabels()]
     assert all(a.x1 < b.x0 for a, b in pairwise(labels))
+
+
+@pytest.mark.parametrize("name", ["{}", "a_long_name_of_a_model_with_its_data_{}" * 3])
+@pytest.mark.parametrize("count", [1, 2, 10])
+def test_the_legend_is_whole_and_beside_the_lines(name, count):
+    many = [
+        replace(c, model=name.format(*[n] * 3)) for c in CELLS for n in range(count)
+    ]
+    figure = plot.rate_by_length(many)
+    FigureCanvasAgg(figure).draw()
+    legend = figure.legends[0].get_window_extent()
+    axes = figure.axes[0].get_window_extent()
+    assert legend.y0 >= axes.y1
+    assert figure.bbox.x0 <= legend.x0 < legend.x1 <= figure.bbox.x1
+    assert axes.height > 0.6 * 4.2 * figure.dpi
 
 
 def test_intervals_are_shaded_and_in_the_picture():

@@ -67,10 +67,14 @@ def run(given: argparse.Namespace) -> None:
 
 def rate_by_length(cells: list[Cell]) -> Figure:
     """The rate of every model over the bins, with its interval."""
-    figure = Figure(figsize=(width(cells), 4.2), layout="constrained")
+    models, bins = by_model(cells), names_of_bins(cells)
+    across = width(cells)
+    columns = max(1, int(across / max(map(entry, models))))
+    # the first row of the legend is part of the usual height
+    height = 4.2 + 0.21 * ((len(models) - 1) // columns)
+    figure = Figure(figsize=(across, height), layout="constrained")
     axes = figure.subplots()
-    bins = names_of_bins(cells)
-    for number, (model, own) in enumerate(by_model(cells).items()):
+    for number, (model, own) in enumerate(models.items()):
         places = [bins.index(cell.bin) for cell in own]
         rates = [cell.rate for cell in own]
         low, high = (
@@ -89,7 +93,8 @@ def rate_by_length(cells: list[Cell]) -> Figure:
     # with room for the marker and interval of the largest
     axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
     axes.set_ylabel(NAMES[cells[0].unit])
-    axes.legend(frameon=False)
+    # inside it would lie over lines, where there are many models
+    figure.legend(loc="outside upper left", ncols=columns, frameon=False)
     return figure
 
 
@@ -129,11 +134,21 @@ def names_of_bins(cells: list[Cell]) -> list[str]:
 
 
 def width(cells: list[Cell]) -> float:
-    """Inches for the names of all bins side by side; those of sets may be long."""
+    """Inches for the names of all bins side by side, and for that of each model."""
     bins = names_of_bins(cells)
-    # of 8 points; capitals of Latin are about so wide, and letters of Chinese
-    ems = (sum(1.2 if east_asian_width(c) in "WF" else 0.65 for c in n) for n in bins)
-    return max(7.0, 1 + len(bins) * (max(ems) + 1) * 8 / 72)
+    ticks = 1 + len(bins) * (max(inches(name, 8) for name in bins) + 8 / 72)
+    return max(7.0, ticks, *(entry(cell.model) for cell in cells))
+
+
+def entry(model: str) -> float:
+    """Inches of a model in the legend, with its line and the gap to the next."""
+    return inches(model, 10) + 5 * 10 / 72
+
+
+def inches(name: str, points: float) -> float:
+    # capitals of Latin are about so wide, and letters of Chinese
+    ems = sum(1.2 if east_asian_width(c) in "WF" else 0.65 for c in name)
+    return ems * points / 72
 
 
 def label_bins(axes: Axes, cells: list[Cell]) -> None:
