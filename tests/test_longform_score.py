@@ -13,6 +13,7 @@ from espnet_srupp.longform import table
 from espnet_srupp.longform.__main__ import main
 from espnet_srupp.longform.cells import Result, Utterance, score_bin
 from espnet_srupp.longform.counting import Pair, tally
+from espnet_srupp.longform.resampling import FEWEST, matched_pairs
 from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.table import write_table
@@ -97,6 +98,15 @@ def test_intervals_of_few_recordings_are_not_made_up(folder):
     assert {cell.low for cell in cells(folder).values()} == {None}
     text = (folder / "out" / "scores.md").read_text()
     assert "| not known |" in text and "with fewer than 6" in text
+
+
+def test_p_of_few_recordings_is_told_to_say_nothing(folder):
+    assert score(folder) == 0
+    text = (folder / "out" / "scores.md").read_text()
+    assert "with fewer than 6 it is above 0.06" in text
+    # of as many as that, all for one model
+    p = [matched_pairs(np.full(n, 9), 1000, 0) for n in (FEWEST - 1, FEWEST)]
+    assert p[0] > 0.06 > 0.05 > p[1]
 
 
 @pytest.mark.parametrize("sources", [1, 2, 5, 6])

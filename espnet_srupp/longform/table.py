@@ -141,7 +141,8 @@ def markdown(scores: Scores) -> str:
         f"of cases with 10 and in 92 % with 30; with fewer than {FEWEST} there are "
         'none. "repeated" is the share of the results that says again, at once, what '
         "stands right before it; p is that of a two-sided matched-pairs test by "
-        "speakers or recordings, not corrected for the number of tests.\n",
+        "speakers or recordings, not corrected for the number of tests; with fewer "
+        f"than {FEWEST} it is above 0.06, however much models differ.\n",
     ]
     parts += [f"**Left out:** {sentence}\n" for sentence in scores.left_out]
     for unit in dict.fromkeys(cell.unit for cell in scores.cells):
