@@ -1,5 +1,6 @@
 """Transcripts come back as they were written, and subtitles can be read."""
 
+import math
 import os
 import re
 from dataclasses import replace
@@ -96,7 +97,7 @@ def test_line_is_that_of_a_text_file():
 
 
 def cues(words, blank=" "):
-    found = transcript.subtitles(words, blank)
+    found = transcript.subtitles(words, blank, math.inf)
     pattern = r"(\d+)\n(\S+) --> (\S+)\n(.*)\n(?:\n|$)"
     parts = re.findall(pattern, found)
     assert "".join(re.split(pattern, found)[::5]) == ""
@@ -152,8 +153,14 @@ def test_words_are_glued_where_their_script_has_no_blanks(tmp_path):
     assert (tmp_path / "a.json").read_text("utf-8").count("glued") == 1
 
 
+def test_the_last_cue_ends_with_the_recording(tmp_path):
+    used = Usage(0.9, 1.0, None)
+    transcript.write(replace(made(), words=evenly(2), usage=used), tmp_path)
+    assert "--> 00:00:00,900" in (tmp_path / "a.srt").read_text()
+
+
 def test_nothing_said_is_no_cue():
-    assert transcript.subtitles([], " ") == ""
+    assert transcript.subtitles([], " ", 9.0) == ""
 
 
 @pytest.mark.parametrize(

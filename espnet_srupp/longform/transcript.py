@@ -88,7 +88,8 @@ def write(transcript: Transcript, directory: Path) -> None:
         json.dump(given, file, indent=1, ensure_ascii=False)
         file.write("\n")
     with atomic_file(directory / f"{transcript.name}.srt") as file:
-        file.write(subtitles(transcript.words, transcript.blank))
+        seconds = transcript.usage.audio_seconds
+        file.write(subtitles(transcript.words, transcript.blank, seconds))
 
 
 def begin(directory: Path) -> None:
@@ -120,14 +121,13 @@ def read(directory: Path, name: str, settings: dict) -> Transcript | None:
     return found if whole and same else None
 
 
-def subtitles(words: Sequence[Word], blank: str) -> str:
-    """SubRip's format."""
+def subtitles(words: Sequence[Word], blank: str, seconds: float) -> str:
+    """SubRip's format, for a recording of so many seconds."""
     cues = list(grouped(words, len(blank)))
     parts = []
     for number, cue in enumerate(cues, 1):
         start, end = cue[0].start, max(cue[-1].end, cue[0].start + SHORTEST)
-        if number < len(cues):
-            end = min(end, cues[number][0].start)
+        end = min(end, cues[number][0].start if number < len(cues) else seconds)
         text = text_of(cue, blank)
         parts.append(f"{number}\n{time(start)} --> {time(end)}\n{text}\n")
     return "\n".join(parts)
