@@ -17,6 +17,9 @@ longform.jsonl (speed and memory, for `score`), and for each recording NAME.json
 with times; "glued": without a blank before) and NAME.srt; a recording whose result is
 there is not decoded again. text and longform.jsonl are of the recordings of one
 command: give all of them at once.
+
+A word lasts from where CTC puts its first token to where it puts its last, which no
+training ties to the sound: it may begin and end some tenths of a second too early.
 """
 
 import argparse
