@@ -152,7 +152,8 @@ def test_a_training_is_what_asr_sh_makes_of_the_options():
         f"{stats}/valid/speech_shape",
         f"{stats}/valid/text_shape.char",
     ]
-    assert parsed.frontend_conf == {"fs": "8k"}
+    # `frontend: fused` of ESPnet takes a number only
+    assert parsed.frontend_conf == {"fs": 8000}
     assert (parsed.init_param, parsed.ignore_init_mismatch) == (["m.pth:a:a"], True)
     assert parsed.normalize_conf == {"stats_file": f"{stats}/train/feats_stats.npz"}
 

@@ -177,7 +177,8 @@ def shapes(options: Options, names: Layout) -> list[str]:
 
 def model(options: Options, names: Layout) -> list[str]:
     """What statistics and training share; the user's own arguments come last."""
-    words = [*tokens(options, names), "--frontend_conf", f"fs={options.fs}"]
+    # as a number, since not all frontends read "16k"
+    words = [*tokens(options, names), "--frontend_conf", f"fs={options.rate}"]
     return words + configured(options.asr_config, options.asr_args)
 
 
