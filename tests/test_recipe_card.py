@@ -154,7 +154,8 @@ def test_every_setting_of_a_search_is_in_the_code(tmp_path):
     settings = {
         **{"beam_size": 2, "ctc_weight": 0.5, "lm_weight": 0.1, "penalty": 0.2},
         **{"maxlenratio": -6.0, "minlenratio": 0.1, "nbest": 3},
-        **{"normalize_length": True, "ctc_window_margin": 4},
+        **{"normalize_length": True, "ctc_window_margin": 4, "time_sync": True},
+        "transducer_conf": {"search_type": "tsd", "max_sym_exp": 3},
     }
     (tmp_path / "decode.yaml").write_text(yaml.safe_dump(settings))
     given = Options(inference_config=str(tmp_path / "decode.yaml"))

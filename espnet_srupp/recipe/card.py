@@ -1,6 +1,7 @@
 """The card of a packed model: its use, and what RESULTS.md and config.yaml say."""
 
 import re
+from collections.abc import Mapping
 
 import yaml
 
@@ -17,8 +18,10 @@ METRICS = ("wer", "cer")
 SEARCH = (
     *("beam_size", "ctc_weight", "lm_weight", "penalty"),
     *("maxlenratio", "minlenratio", "normalize_length", "nbest"),
-    "ctc_window_margin",
+    *("ctc_window_margin", "time_sync"),
 )
+# its settings are a group
+TRANSDUCERS = "transducer_conf"
 CARD = """---
 {header}---
 
@@ -143,4 +146,11 @@ def search(options: Options) -> dict[str, object]:
     found = {k: yaml.safe_load(str(given[k])) for k in SEARCH if k in given}
     # YAML takes 1e-1 for a text
     texts = {k: config.number(found, k, 0) for k in found if isinstance(found[k], str)}
-    return found | texts
+    return found | texts | transducers(given)
+
+
+def transducers(given: Mapping[str, object]) -> dict[str, object]:
+    """The settings of a transducer's search."""
+    group = f"{TRANSDUCERS}."
+    conf = {k.removeprefix(group): v for k, v in given.items() if k.startswith(group)}
+    return {TRANSDUCERS: conf} if conf else {}
