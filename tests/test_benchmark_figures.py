@@ -1,10 +1,13 @@
 """What benchmarks/ reckons from what it has measured."""
 
+import json
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import soundfile
 import torch
 
 from espnet_srupp.recipe.datadir import DataDir
@@ -13,6 +16,7 @@ from espnet_srupp.recipe.epochs import Epoch
 pytestmark = pytest.mark.once
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+RATE = 8000
 
 
 @pytest.fixture
@@ -87,3 +91,24 @@ def test_times_real_time_are_seconds_of_audio_by_seconds_of_work(script):
     assert (
         "6.0 s, " in said and " 10.0 times real time, " in said and "1.00 GiB" in said
     )
+
+
+def test_a_word_that_begins_with_its_sound_is_0_s_off(script, tmp_path):
+    (tmp_path / "audio").mkdir()
+    rng = np.random.default_rng(0)
+    silence, sound = 1e-4 * rng.standard_normal(RATE), rng.standard_normal(RATE)
+    soundfile.write(
+        tmp_path / "audio" / "r.flac", np.r_[silence, silence, sound / 9, silence], RATE
+    )
+    rows = ["recording,utterance,start_sample,samples,start,seconds"]
+    rows.append(f"r,a,{RATE},{3 * RATE},1.000000,3.000000")
+    (tmp_path / "provenance.csv").write_text("\n".join(rows))
+    # another utterance's, one that begins too late, and one that ends too early
+    words = [("C", 0.5, 0.9), ("A", 2.1, 2.3), ("B", 2.5, 2.8)]
+    given = [dict(zip(("text", "start", "end"), word, strict=True)) for word in words]
+    (tmp_path / "r.json").write_text(json.dumps({"words": given}))
+    times = script("word_times")
+    (start,), (end,) = times.errors({"a": "A B"}, tmp_path, tmp_path)
+    assert start == pytest.approx(0.1, abs=times.FRAME)
+    assert end == pytest.approx(-0.2, abs=times.FRAME)
+    assert times.errors({"a": "D A B D"}, tmp_path, tmp_path) == ([], [])
