@@ -38,9 +38,9 @@ def test_files_are_named_by_their_stem_without_blanks():
 def test_a_name_is_there_once(data):
     sources, problems = found("x/a.wav", "y/a.flac", data, "z/c.wav")
     assert [source.path for source in sources] == ["x/a.wav", "dir/b 2.wav", "z/c.wav"]
-    assert [problem.split(": ")[0] for problem in problems] == [
-        "y/a.flac and x/a.wav have the same name a",
-        "a.wav and x/a.wav have the same name a",
+    assert [problem.split(", ")[0] for problem in problems] == [
+        "y/a.flac and x/a.wav have the same name a: left out y/a.flac",
+        "a.wav and x/a.wav have the same name a: left out a.wav",
     ]
 
 

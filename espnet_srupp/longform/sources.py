@@ -62,7 +62,7 @@ def find(inputs: Iterable[str], problems: list[str]) -> list[Source]:
             if source.name in found:
                 problems.append(
                     f"{source.path} and {found[source.name].path} have the same name "
-                    f"{source.name}: left out the first, rename one of them"
+                    f"{source.name}: left out {source.path}, rename one of them"
                 )
             elif spoilt := CONTROL.search(f"{source.name} {source.path}"):
                 problems.append(
