@@ -68,13 +68,11 @@ def run(given: argparse.Namespace) -> None:
 def rate_by_length(cells: list[Cell]) -> Figure:
     """The rate of every model over the bins, with its interval."""
     models, bins = by_model(cells), names_of_bins(cells)
-    across = width(cells)
-    columns = max(1, int(across / max(map(entry, models))))
-    # the first row of the legend is part of the usual height
-    height = 4.2 + 0.21 * ((len(models) - 1) // columns)
-    figure = Figure(figsize=(across, height), layout="constrained")
+    columns = min(len(models), int(width(cells) / entry(cells)))
+    size = width(cells), 4 + 0.2 * -(-len(models) // columns)
+    figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots()
-    for number, (model, own) in enumerate(models.items()):
+    for number, own in enumerate(models.values()):
         places = [bins.index(cell.bin) for cell in own]
         rates = [cell.rate for cell in own]
         low, high = (
@@ -84,7 +82,7 @@ def rate_by_length(cells: list[Cell]) -> Figure:
         look = {"color": COLOURS[number % len(COLOURS)]}
         # no two models alike, also where colours begin again
         marker = MARKERS[(number + number // len(COLOURS)) % len(MARKERS)]
-        axes.plot(places, rates, label=plain(model), marker=marker, **look)
+        axes.plot(places, rates, marker=marker, **look)
         axes.fill_between(places, low, high, alpha=0.18, linewidth=0, **look)
         # a bin between two without an interval has nothing to shade
         axes.vlines(places, low, high, alpha=0.5, linewidth=1, **look)
@@ -93,8 +91,10 @@ def rate_by_length(cells: list[Cell]) -> Figure:
     # with room for the marker and interval of the largest
     axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
     axes.set_ylabel(NAMES[cells[0].unit])
-    # inside it would lie over lines, where there are many models
-    figure.legend(loc="outside upper left", ncols=columns, frameon=False)
+    # above the lines, which may be anywhere; matplotlib by itself leaves out names that
+    # begin with an underscore
+    place = {"loc": "outside upper right", "ncols": columns, "frameon": False}
+    figure.legend(axes.lines, [plain(model) for model in models], **place)
     return figure
 
 
@@ -134,21 +134,23 @@ def names_of_bins(cells: list[Cell]) -> list[str]:
 
 
 def width(cells: list[Cell]) -> float:
-    """Inches for the names of all bins side by side, and for that of each model."""
+    """Inches for the names of all bins side by side and of a model; any may be long."""
     bins = names_of_bins(cells)
-    ticks = 1 + len(bins) * (max(inches(name, 8) for name in bins) + 8 / 72)
-    return max(7.0, ticks, *(entry(cell.model) for cell in cells))
+    # of 8 points
+    beside = 1 + len(bins) * (max(map(ems, bins)) + 1) * 8 / 72
+    return max(7.0, beside, 1 + entry(cells))
 
 
-def entry(model: str) -> float:
-    """Inches of a model in the legend, with its line and the gap to the next."""
-    return inches(model, 10) + 5 * 10 / 72
+def entry(cells: list[Cell]) -> float:
+    """Inches of a legend's column for the names of models, of 10 points."""
+    # with a line before and a gap after
+    return (max(ems(cell.model) for cell in cells) + 5) * 10 / 72
 
 
-def inches(name: str, points: float) -> float:
+def ems(name: str) -> float:
+    """How wide a name is, in sizes of its font."""
     # capitals of Latin are about so wide, and letters of Chinese
-    ems = sum(1.2 if east_asian_width(c) in "WF" else 0.65 for c in name)
-    return ems * points / 72
+    return sum(1.2 if east_asian_width(c) in "WF" else 0.65 for c in name)
 
 
 def label_bins(axes: Axes, cells: list[Cell]) -> None:
