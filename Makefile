@@ -11,6 +11,8 @@ VERSION := $(if $(RUNS),$(shell $(RUNS) -c '$(NUMBERS)'))
 DEFAULT := $(shell python3 -c '$(NUMBERS)' 2>/dev/null)
 # another interpreter than the default one gets an environment of its own
 VENV ?= .venv$(if $(filter-out $(DEFAULT),$(VERSION)),-$(VERSION))
+# by which an environment is known again, of which the first step was interrupted
+PROMPT := espnet_srupp
 BIN := $(abspath $(VENV))/bin
 PIP := '$(BIN)/python' -m pip --disable-pip-version-check -qq
 TORCH_CPU := https://download.pytorch.org/whl/cpu
@@ -39,8 +41,13 @@ $(VENV)/python-$(VERSION):
 	  echo 'error: ESPnet 202511, the one for Python $(VERSION), builds pyworld: install' \
 	    'a C++ compiler and the headers of Python (apt install g++ python3-dev), or' \
 	    'give PYTHON= one from 3.12 on.' >&2; exit 1; };; esac
+	@if [ -e $(VENV)/pyvenv.cfg ] && ! ls $(VENV)/python-3.* >/dev/null 2>&1 && \
+	  ! grep -qx "prompt = '$(PROMPT)'" $(VENV)/pyvenv.cfg; then \
+	  echo 'error: $(VENV) is an environment that make has not made and would empty:' \
+	    'move it, or give another folder, as in VENV=.venv-make make test.' >&2; \
+	  exit 1; fi
 	@echo '[1/3] $(VENV) for Python $(VERSION)'
-	@$(RUNS) -m venv --clear $(VENV)
+	@$(RUNS) -m venv --clear --prompt $(PROMPT) $(VENV)
 	@touch $@
 
 # PyTorch's CPU build is far smaller than PyPI's, which brings CUDA with it
