@@ -44,7 +44,8 @@ def parse() -> argparse.Namespace:
     add = parser.add_argument
     add("data", metavar="DATA", type=Path)
     add("models", metavar="MODEL=EXP", nargs="+", type=machine.named)
-    add("--batch", type=machine.positive, nargs="+", default=[4, 16, 100])
+    batches = {"nargs": "+", "default": [4, 16, 100], "help": "default: 4 16 100"}
+    add("--batch", type=machine.positive, **batches)
     add("--checkpoint", default="valid.acc.ave.pth", help="default: %(default)s")
     add("--beam-size", type=int, default=10, help="default: 10")
     add("--ctc-weight", type=float, default=0.3, help="default: 0.3")

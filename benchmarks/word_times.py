@@ -6,7 +6,8 @@ DATA has utterances with silence at their ends, JOINED is what `longform join` m
 them, best with `--gap 0.5`, and RESULTS what `transcribe` made of that. The sound of an
 utterance is where 0.03 s in a row are louder than its noise by 10 dB and than its
 loudest parts less 35 dB. Compared with it are the start of the utterance's first word
-and the end of its last one, each where the word is right.
+and the end of its last one, each where the word is right. A word is the utterance's in
+which its middle lies, so that one still farther off is not counted.
 """
 
 import argparse
