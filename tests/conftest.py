@@ -66,7 +66,7 @@ def transcribable(tmp_path_factory):
 
 @pytest.fixture
 def transcribe(transcribable, monkeypatch, capsys):
-    """Runs `longform transcribe`; returns its exit code, output and errors."""
+    """Runs `longform transcribe`; returns its code, output, errors and warnings."""
     from espnet_srupp.longform.__main__ import main
 
     monkeypatch.chdir(transcribable)
@@ -74,6 +74,8 @@ def transcribe(transcribable, monkeypatch, capsys):
     def run(*words, model="exp/asr_srupp"):
         code = main(["transcribe", model, *map(str, words), "--device", "cpu"])
         said = capsys.readouterr()
-        return code, said.out, [e for e in said.err.splitlines() if "error: " in e]
+        told = said.err.splitlines()
+        marks = ("error: ", "warning: ")
+        return code, said.out, [each for each in told if any(m in each for m in marks)]
 
     return run

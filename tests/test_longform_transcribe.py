@@ -60,6 +60,17 @@ def test_a_data_directory_becomes_results(transcribe, tmp_path, encoder, search)
     assert all(texts.values()) or search == "joint"
 
 
+def test_audio_that_lacks_what_the_model_hears_is_warned_of_once(transcribe, tmp_path):
+    paths = []
+    for name, rate in (("a", RATE), ("b", RATE // 2), ("c", RATE // 2)):
+        paths.append(tmp_path / f"{name}.wav")
+        soundfile.write(paths[-1], noise(rate), rate)
+    assert transcribe(*paths[:1])[2] == []
+    code, out, (warning,) = transcribe(*paths)
+    assert code == 0 and len(out.splitlines()) == 3
+    assert f"{paths[1]} is sampled at {RATE // 2} Hz" in warning
+
+
 def test_joint_search_within_a_window_is_espnets(transcribe, transcribable, tmp_path):
     transcribe("data", "--out", tmp_path, "--search", "joint", "--beam-size", "4")
     texts = scoring.read_hypotheses(tmp_path / "text").values()

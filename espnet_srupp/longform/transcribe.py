@@ -134,7 +134,7 @@ def transcribe(
                 decoder = decoding.Decoder(found, given)
             if given.out is not None:
                 transcript.begin(given.out)
-        passed = 0.0
+        passed, warned = 0.0, False
         # the memory that one took, its process keeps: to files the shortest come first
         order = sorted(lengths, key=lengths.get) if given.out else lengths
         for source in order:
@@ -144,6 +144,7 @@ def transcribe(
                 with collected(problems):
                     if given.out is not None:
                         transcript.check(given.out, source.name)
+                    warned = warned or warn(source, decoder.recogniser.rate)
                     made = decoder.transcribe(source, seconds, wanted[source], told)
                     keep(made, given.out, printed)
                     done[source] = made
@@ -151,6 +152,19 @@ def transcribe(
             tell(progress, passed)
         progress.update(total)
     return [done[source] for source in lengths if source in done]
+
+
+def warn(source: Source, rate: int) -> bool:
+    """Whether it lacks high sounds that a model of this rate hears; says so then."""
+    sampled = waveform.sampling_rate(source)
+    if sampled < rate:
+        # past the progress bar
+        tqdm.write(
+            f"warning: {source} is sampled at {sampled} Hz and the model hears {rate} "
+            f"Hz: expect more errors than at {rate} Hz, of this one and others like it",
+            file=sys.stderr,
+        )
+    return sampled < rate
 
 
 @contextmanager

@@ -44,6 +44,12 @@ def measured(found: Iterable[Source], problems: list[str]) -> dict[Source, float
     return lengths
 
 
+def sampling_rate(source: Source) -> int:
+    """Of its file, in Hz."""
+    with opened(source) as file:
+        return file.samplerate
+
+
 def blocks(source: Source, rate: int) -> Iterator[np.ndarray]:
     """Reads samples (N,), float32 in [-1, 1), channels mixed down, resampled to `rate`.
 
