@@ -1,9 +1,11 @@
 """What the user sees of a training."""
 
 import pytest
+import torch
 import yaml
+from espnet2.torch_utils.load_pretrained_model import load_pretrained_model
 
-from espnet_srupp.recipe import view
+from espnet_srupp.recipe import init_param, view
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.view import View
 
@@ -67,6 +69,66 @@ def test_a_training_that_freezes_nothing_of_a_name_ends(tmp_path, name):
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
     with pytest.raises(RecipeError, match=f"freeze_param {name} is no parameter"):
         follow(tmp_path, [*FROZEN, *LINES])
+
+
+def test_a_training_whose_freeze_param_is_no_list_ends(tmp_path):
+    (tmp_path / "config.yaml").write_text("freeze_param: encoder\n")
+    with pytest.raises(RecipeError, match=r"is no list: write \[encoder\]"):
+        follow(tmp_path, [*FROZEN, *LINES])
+
+
+def begun(tmp_path, *unfit, keys=""):
+    """A training from a file of two parameters, of which ESPnet leaves out some."""
+    names = ("encoder.a", "encoder.b", "ctc.c")
+    torch.save(dict.fromkeys(names, torch.ones(1)), tmp_path / "pre.pth")
+    config = {"init_param": [f"{tmp_path}/pre.pth{keys}"]}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    filtered = "WARNING: Filter out {} from pretrained dict because of size mismatch\n"
+    follow(tmp_path, [*map(filtered.format, unfit), *LINES])
+
+
+def test_what_of_a_pretrained_model_does_not_fit_is_told(tmp_path, capsys):
+    begun(tmp_path)
+    assert "not fit" not in capsys.readouterr().out
+    # by two processes
+    begun(tmp_path, "ctc.c", "encoder.b", "ctc.c")
+    told = "pre.pth do not fit, and are drawn: ctc.c, encoder.b\n"
+    said = capsys.readouterr().out
+    assert told in said and "  2 of 3 parameters of" in said
+
+
+def test_what_espnet_says_of_it_is_understood(tmp_path, caplog):
+    names = ("encoder.weight", "encoder.bias", "encoder.new")
+    torch.save(dict.fromkeys(names, torch.ones(3)), tmp_path / "pre.pth")
+    model = torch.nn.ModuleDict({"encoder": torch.nn.Linear(2, 3)})
+    word = f"{tmp_path}/pre.pth:encoder:encoder"
+    load_pretrained_model(word, model, ignore_init_mismatch=True)
+    shown = View(tmp_path / "train.log")
+    for message in caplog.messages:
+        shown.read(message)
+    assert list(shown.unfit) == ["weight", "new"]
+    assert init_param.misfits([word], shown.unfit).startswith("2 of 3 parameters")
+
+
+@pytest.mark.parametrize(
+    ("unfit", "keys"),
+    [
+        (["encoder.a", "encoder.b", "ctc.c"], ""),
+        (["a", "b"], ":encoder:encoder"),
+        (["b"], ":encoder:encoder:encoder.a"),
+    ],
+)
+def test_a_training_does_not_begin_with_a_model_that_does_not_fit(
+    tmp_path, unfit, keys
+):
+    with pytest.raises(RecipeError, match="no parameter of .*pre.pth.* fits the model"):
+        begun(tmp_path, *unfit, keys=keys)
+
+
+def test_of_a_file_that_espnet_alone_reads_what_does_not_fit_is_told(tmp_path):
+    (tmp_path / "a.pth").write_bytes(b"")
+    told = init_param.misfits([f"{tmp_path}/a.pth"], list("abcdefg"))
+    assert told.startswith("7 parameters of") and told.endswith("a, b, c, d, e, ...")
 
 
 def test_long_epochs_are_told_batch_by_batch(tmp_path, capsys, monkeypatch):

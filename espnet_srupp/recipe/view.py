@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from espnet_srupp.recipe import alphas, checkpoints, config, epochs
+from espnet_srupp.recipe import alphas, checkpoints, config, epochs, init_param
 from espnet_srupp.recipe.epochs import Epoch
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.process import Tail
@@ -30,6 +30,8 @@ class View:
         self.told = time.monotonic()
         self.broken = False
         self.frozen: list[str] = []
+        # a dict, as with several GPUs each process tells them
+        self.unfit: dict[str, None] = {}
 
     def update(self) -> None:
         """Reads what is new in the log."""
@@ -41,6 +43,8 @@ class View:
             self.tell(f"the model has {found[1]} parameters")
         elif found := re.search(r"Setting (\S+)\.requires_grad = False", line):
             self.frozen.append(found[1])
+        elif found := re.search(r"Filter out (\S+) from pretrained dict", line):
+            self.unfit[found[1]] = None
         elif found := re.search(r"was resumed using (\S+)", line):
             self.tell(f"continuing from {found[1]}")
         elif found := re.search(r"\[train\].* N-batch=(\d+)", line):
@@ -48,6 +52,8 @@ class View:
             trained = config.trained_with(self.log.parent / "config.yaml")
             self.batches = trained.get("num_iters_per_epoch") or int(found[1])
             check_frozen(trained, self.frozen)
+            if self.unfit and (begins := trained.get("init_param")):
+                self.tell(init_param.misfits(begins, self.unfit))
             if trained:
                 self.tell(pace(trained, self.batches))
         elif found := re.search(r"(\d+)/(\d+)epoch started", line):
@@ -93,9 +99,14 @@ def check_frozen(trained: Mapping[str, object], frozen: Sequence[str]) -> None:
     """Sees that all of `freeze_param` is of the model, as ESPnet does not tell it.
 
     Raises:
-        RecipeError: a name of it is that of no parameter and of no module.
+        RecipeError: it is no list, or a name of it is that of no parameter and of no
+            module.
     """
-    for name in trained.get("freeze_param") or []:
+    names = trained.get("freeze_param") or []
+    if isinstance(names, str):
+        # of which ESPnet takes each letter
+        raise RecipeError(f"freeze_param is no list: write [{names}]")
+    for name in names:
         if not any(each == name or each.startswith(f"{name}.") for each in frozen):
             raise RecipeError(
                 f"freeze_param {name} is no parameter and no module of the model, so "
