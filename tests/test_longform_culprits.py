@@ -130,7 +130,7 @@ def test_it_ends_where_nobody_reads(transcribe, monkeypatch):
         (["--window", "nan"], "--window nan"),
         (["--window", "0.5"], "--window 0.5"),
         (["--search", "joint", "--overlap", "11"], "--overlap 11"),
-        (["--lm", "exp"], "--lm exp is of use to --search joint alone"),
+        (["--lm", "exp"], "--lm exp is of no use to --search greedy: give"),
         (["--search", "joint", "--lm", "no"], "no is missing: give the folder"),
         (["--search", "joint", "--lm", "wav"], "wav/valid.loss.ave.pth is missing"),
         (["--lm-weight", "nan"], "--lm-weight nan"),

@@ -1,8 +1,9 @@
-"""A language model has a say in joint search, as in ESPnet's own decoding."""
+"""A language model has a say in joint search, as in ESPnet's own, and in CTC's."""
 
 import argparse
 import json
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -54,6 +55,84 @@ def test_within_a_window_it_counts_as_in_espnet(
     expected = espnets_texts(transcribable, beam_size=2, **files, **weights)
     assert texts(tmp_path / "with") == list(expected)
     assert texts(tmp_path / "with") != texts(tmp_path / "without")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_prefix_search_takes_it(transcribe, tmp_path, kind):
+    lm = make(tmp_path / "lm", kind)
+
+    def texts(*words):
+        code, out, _ = transcribe("data", "--search", "prefix", *words)
+        assert code == 0
+        return out
+
+    alone = texts()
+    assert texts("--lm", lm, "--lm-weight", "0") == alone
+    assert texts("--lm", lm, "--lm-weight", "2") != alone
+
+
+def sentences_of(lm, weight):
+    mark = len(TOKENS) - 1
+    return language_model.Sentences(lm.eval(), (mark, mark), weight)
+
+
+def plainly(lm, tokens):
+    """Log-probabilities after tokens, by all of a sentence at once, and its begin."""
+    mark = len(TOKENS) - 1
+
+    def after(sentence):
+        with torch.inference_mode():
+            scores, _ = lm(torch.tensor([[mark, *sentence]]), None)
+        return scores[0, -1].log_softmax(-1).double().numpy()
+
+    first, sentence = after([]), []
+    for id in tokens:
+        said = after(sentence)
+        anew = said[mark] + first[id] > said[id]
+        sentence = [id] if anew else [*sentence, id]
+    said = after(sentence)
+    return np.logaddexp(said, said[mark] + first), len(sentence)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sentences_may_end_before_any_token(tmp_path, kind):
+    lm = language_model.load(make(tmp_path / "lm", kind), TOKENS)
+    # an end that is likely
+    lm.decoder.bias.data[-1] += 2
+    generator, lengths = np.random.default_rng(0), set()
+    sequences = [generator.integers(1, len(TOKENS) - 1, 12).tolist() for _ in range(5)]
+    model = sentences_of(lm, 0.5)
+    found = [model.begin()] * len(sequences)
+    for place in range(12):
+        # in one batch, their sentences of different lengths
+        steps = [(each, ids[place]) for each, ids in zip(found, sequences, strict=True)]
+        found = model.follow(steps)
+        for each, ids in zip(found, sequences, strict=True):
+            expected, length = plainly(lm, ids[: place + 1])
+            np.testing.assert_allclose(each.scores, 0.5 * expected, atol=1e-5)
+            lengths.add(length)
+    # of which some go on, and some do not
+    assert len(lengths) > 2 and max(lengths) < 12
+
+
+def test_a_sentence_without_end_does_not_grow(tmp_path, monkeypatch):
+    monkeypatch.setattr(language_model, "LONGEST", 3)
+    lm = language_model.load(make(tmp_path / "lm"), TOKENS)
+    model = sentences_of(lm, 1)
+    expected = model.begin()
+    lengths = []
+    for _ in range(9):
+        on = np.where(expected.again, -np.inf, expected.scores)[1:-1].argmax() + 1
+        (expected,) = model.follow([(expected, int(on))])
+        lengths.append(len(expected.sentence) - 1)
+    assert max(lengths) == 3 and lengths.count(1) > 1
+
+
+def test_the_rest_of_torch_keeps_onednn(tmp_path):
+    lm = language_model.load(make(tmp_path / "lm"), TOKENS)
+    assert torch.backends.mkldnn.enabled
+    sentences_of(lm, 1)
+    assert torch.backends.mkldnn.enabled
 
 
 def test_its_checkpoint_can_be_named(transcribe, tmp_path):

@@ -3,10 +3,12 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from espnet_srupp.longform import search
+from espnet_srupp.longform.beams import Beams, log_add
 from espnet_srupp.longform.words import Token
 
 BLANK = 0
@@ -62,14 +64,65 @@ def test_wide_prefix_search_finds_the_most_probable_tokens(frames, vocabulary, s
     assert spelled(found, frames) == max(alignments[ids(found)])[1]
 
 
+class Heard:
+    """A language model that has an opinion of each token after any others."""
+
+    def __init__(self, tokens=()):
+        self.tokens = tokens
+        self.scores = opinion(tokens)
+
+    def begin(self):
+        return Heard()
+
+    def follow(self, steps):
+        return [Heard((*before.tokens, id)) for before, id in steps]
+
+
+def opinion(tokens):
+    seed = sum((id + 1) * 13**place for place, id in enumerate(tokens))
+    return np.random.default_rng(seed).normal(-2, 2, 12)
+
+
+def scored(tokens):
+    """What it adds to a sequence."""
+    return sum(opinion(tokens[:place])[id] for place, id in enumerate(tokens))
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(("frames", "vocabulary"), [(4, 3), (6, 3), (5, 4)])
+def test_a_language_model_counts_at_each_token(frames, vocabulary, seed):
+    table = random(frames, vocabulary, seed)
+    alignments = every_alignment(table)
+    totals = {
+        tokens: torch.tensor([score for score, _ in some]).logsumexp(0) + scored(tokens)
+        for tokens, some in alignments.items()
+    }
+    found = search.prefix([table], BLANK, 10_000, short(Heard(), vocabulary))
+    assert ids(found) == max(totals, key=totals.get)
+    assert spelled(found, frames) == max(alignments[ids(found)])[1]
+
+
+def short(lm, vocabulary):
+    """The same for fewer tokens."""
+    begin, follow = lm.begin, lm.follow
+
+    def cut(expected):
+        expected.scores = expected.scores[:vocabulary]
+        return expected
+
+    lm.begin = lambda: cut(begin())
+    lm.follow = lambda steps: [cut(each) for each in follow(steps)]
+    return lm
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_totals_are_those_of_all_alignments(seed):
     table = random(5, 3, seed)
     alignments = every_alignment(table)
-    beams = search.Beams(BLANK, 10_000)
+    kept = Beams(BLANK, 10_000)
     for row in table.double().numpy():
-        beams.advance(row, [1, 2])
-    for prefix, state in beams.states.items():
+        kept.advance(row, np.array([1, 2]))
+    for prefix, state in kept.states.items():
         tokens = ()
         while prefix.parent is not None:
             tokens, prefix = (prefix.last, *tokens), prefix.parent
@@ -78,7 +131,7 @@ def test_totals_are_those_of_all_alignments(seed):
         assert state.total == pytest.approx(expected, abs=1e-5)
 
 
-def kept_plainly(table, beam):
+def kept_plainly(table, beam, opinion=lambda tokens: np.zeros(12)):
     """Prefix beam search with lists, and with every token tried in every frame."""
     kept = {(): (0.0, -math.inf)}
     for row in table.double().tolist():
@@ -87,19 +140,20 @@ def kept_plainly(table, beam):
         def add(tokens, blank, token, made=made):
             old = made.get(tokens, (-math.inf, -math.inf))
             pairs = zip(old, (blank, token), strict=True)
-            made[tokens] = tuple(search.log_add(a, b) for a, b in pairs)
+            made[tokens] = tuple(log_add(a, b) for a, b in pairs)
 
         for tokens, (blank, token) in kept.items():
-            total = search.log_add(blank, token)
+            total = log_add(blank, token)
             add(tokens, total + row[BLANK], -math.inf)
             if tokens:
                 add(tokens, -math.inf, token + row[tokens[-1]])
+            said = opinion(tokens)
             for id in range(1, len(row)):
-                last = tokens and tokens[-1] == id
-                add((*tokens, id), -math.inf, (blank if last else total) + row[id])
-        best = sorted(made, key=lambda tokens: -search.log_add(*made[tokens]))
+                before = blank if tokens and tokens[-1] == id else total
+                add((*tokens, id), -math.inf, before + row[id] + said[id])
+        best = sorted(made, key=lambda tokens: -log_add(*made[tokens]))
         kept = {tokens: made[tokens] for tokens in best[:beam]}
-    return max(kept, key=lambda tokens: search.log_add(*kept[tokens]))
+    return max(kept, key=lambda tokens: log_add(*kept[tokens]))
 
 
 # where tokens are nearly as probable, one that is not among the best in a frame may
@@ -110,6 +164,26 @@ def kept_plainly(table, beam):
 def test_nothing_is_pruned_but_to_the_beam(beam, seed, spread):
     table = random(60, 12, seed, spread)
     assert ids(search.prefix([table], BLANK, beam)) == kept_plainly(table, beam)
+
+
+@pytest.mark.parametrize("spread", [0.3, 2.0], ids=["unsure", "sure"])
+@pytest.mark.parametrize("beam", [1, 2, 3, 8])
+@pytest.mark.parametrize("seed", range(5))
+def test_nor_is_anything_that_a_language_model_prefers(beam, seed, spread):
+    table = random(60, 12, seed, spread)
+    found = search.prefix([table], BLANK, beam, Heard())
+    assert ids(found) == kept_plainly(table, beam, opinion)
+
+
+def test_what_a_language_model_expects_is_kept_with_the_beam_alone():
+    beams = Beams(BLANK, 3, Heard())
+    for row in random(40, 12, 0).double().numpy():
+        beams.advance(row, np.arange(1, 12))
+        assert all(prefix.expected is not None for prefix in beams.states)
+        others = [
+            prefix for prefix in beams.known.values() if prefix not in beams.states
+        ]
+        assert others and all(prefix.expected is None for prefix in others)
 
 
 def test_prefix_search_sums_where_greedy_does_not():
@@ -162,12 +236,12 @@ def test_no_frames_hold_no_tokens(find):
 
 def test_a_long_recording_keeps_each_token_once():
     path = [1, 0, 2, 2, 0, 1, 2, 0] * 500
-    beams = search.Beams(BLANK, 4)
+    kept = Beams(BLANK, 4)
     for row in certain(path).double().numpy():
-        beams.advance(row, [1, 2])
-    assert ids(beams.tokens()) == (1, 2, 1, 2) * 500
+        kept.advance(row, np.array([1, 2]))
+    assert ids(kept.tokens()) == (1, 2, 1, 2) * 500
     # what left the beam is gone: a prefix or more of each beam is made in each frame
-    assert len(beams.known) < 4 * 2000 + 10
+    assert len(kept.known) < 4 * 2000 + 10
 
 
 def test_impossible_tokens_are_not_taken():

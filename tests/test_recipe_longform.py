@@ -200,7 +200,8 @@ def test_options_reach_transcribe_and_its_results_are_made_again(recipe, capsys)
     assert calls() == ["own 2x prefix True"]
 
 
-def test_joint_search_takes_the_language_model(recipe, capsys):
+@pytest.mark.parametrize("search", ["joint", "prefix"])
+def test_all_but_greedy_take_the_language_model(recipe, capsys, search):
     lm = recipe / "exp/lm"
     lm.mkdir()
     for name in ("config.yaml", "valid.loss.ave.pth"):
@@ -209,12 +210,12 @@ def test_joint_search_takes_the_language_model(recipe, capsys):
     words = ["--use_lm", "true", "--lm_exp", "exp/lm"]
     assert run(*words, factors="2") == 0
     assert calls() == []
-    words += ["--longform_args", "--beam-size=2 --search=joint"]
+    words += ["--longform_args", f"--beam-size=2 --search={search}"]
     assert run(*words, factors="2") == run(*words, factors="2") == 0
-    assert calls() == ["own 2x joint False exp/lm/valid.loss.ave.pth"]
+    assert calls() == [f"own 2x {search} False exp/lm/valid.loss.ave.pth"]
     (lm / "valid.loss.ave.pth").write_text("another")
     assert run(*words, factors="2") == 0
-    assert calls() == ["own 2x joint False exp/lm/valid.loss.ave.pth"]
+    assert calls() == [f"own 2x {search} False exp/lm/valid.loss.ave.pth"]
     (lm / "valid.loss.ave.pth").unlink()
     assert run(*words, factors="2") == 1
     assert "exp/lm/valid.loss.ave.pth is not there" in capsys.readouterr().err

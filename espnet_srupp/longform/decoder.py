@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from espnet_srupp.longform import search, waveform
+from espnet_srupp.longform.beams import LanguageModel
 from espnet_srupp.longform.loading import Files, load
 from espnet_srupp.longform.model import Recogniser
 from espnet_srupp.longform.sources import Source
@@ -45,6 +46,8 @@ class Decoder:
             self.search: Search = joint(self.recogniser, given)
         else:
             beam = partial(search.prefix, beam=given.beam_size)
+            if given.lm:
+                beam = partial(beam, lm=sentences(self.recogniser.espnet, given))
             find = {"greedy": search.greedy, "prefix": beam}[given.search]
             self.search = by_ctc(self.recogniser, find)
         # what is compiled or loaded at first use is no part of a recording's time
@@ -127,6 +130,15 @@ def telling(encoder: torch.nn.Module, told: Callable[[float], None]) -> Iterator
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def sentences(model: torch.nn.Module, given: argparse.Namespace) -> LanguageModel:
+    # seconds to import
+    from espnet_srupp.longform import language_model
+
+    lm = language_model.load(given.lm, model.token_list)
+    lm.to(next(model.parameters()).device).eval()
+    return language_model.Sentences(lm, (model.sos, model.eos), given.lm_weight)
 
 
 def joint(recogniser: Recogniser, given: argparse.Namespace) -> Search:

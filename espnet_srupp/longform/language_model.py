@@ -1,10 +1,16 @@
-"""A trained language model of ESPnet, which has a say in a search by windows."""
+"""A trained language model of ESPnet, which has a say in a search."""
 
 import argparse
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from espnet2.lm.seq_rnn_lm import SequentialRNNLM
 from espnet2.tasks.lm import LMTask
 from torch import nn
 
@@ -12,6 +18,9 @@ from espnet_srupp.longform.loading import Files, constructing, fill, located
 from espnet_srupp.longform.search_options import lm_files
 from espnet_srupp.recipe import config as yaml_file
 from espnet_srupp.recipe.errors import RecipeError
+
+# tokens after which a sentence ends in any case, as attention to all of them takes time
+LONGEST = 500
 
 
 def load(lm: Path, tokens: Sequence[str]) -> nn.Module:
@@ -43,3 +52,94 @@ def load(lm: Path, tokens: Sequence[str]) -> nn.Module:
         )
     fill(model, found, "--lm")
     return model.lm
+
+
+@contextmanager
+def without_onednn() -> Iterator[None]:
+    """Spares an LSTM of few rows what oneDNN makes of its weights at each call."""
+    before = torch.backends.mkldnn.enabled
+    torch.backends.mkldnn.enabled = False
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.enabled = before
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What may come next.
+
+    Attributes:
+        scores: weighted log-probabilities of tokens (vocabulary,).
+        again: (vocabulary,) bool, whether a token is rather the first of a sentence.
+        sentence: its tokens so far; of an RNN the last one, as its state has the rest.
+        state: of the language model after them.
+    """
+
+    scores: np.ndarray
+    again: np.ndarray
+    sentence: list[int]
+    state: Any
+
+
+class Sentences:
+    """A language model of sentences, for recordings that hold any number of them.
+
+    A sentence may end before any token y: p(y) = p(y | s) + p(eos | s) p(y | sos), s
+    being the sentence so far. The greater term decides whether y goes on with s.
+
+    Args:
+        lm: of ESPnet, in evaluation mode.
+        marks: ids of the tokens sos and eos.
+        weight: of its log-probabilities.
+    """
+
+    def __init__(self, lm: nn.Module, marks: tuple[int, int], weight: float):
+        self.lm, self.weight = lm, weight
+        sos, self.eos = marks
+        self.remembers = isinstance(lm, SequentialRNNLM)
+        ((self.log_probs, self.state),) = self.step([[sos]], [None])
+        self.sentence = [sos]
+
+    def begin(self) -> Expected:
+        """What it expects of a recording's first token."""
+        return self.expected(self.sentence, self.log_probs, self.state)
+
+    def follow(self, steps: Sequence[tuple[Expected, int]]) -> list[Expected]:
+        """What it expects after these tokens, each before what was expected of it."""
+        begun = [self.goes_on(expected, token) for expected, token in steps]
+        # a batch has sentences of one length
+        groups = defaultdict(list)
+        for number, (sentence, _) in enumerate(begun):
+            groups[len(sentence)].append(number)
+        found = {}
+        for numbers in groups.values():
+            sentences, states = zip(*(begun[n] for n in numbers), strict=True)
+            made = zip(numbers, sentences, self.step(sentences, states), strict=True)
+            for number, sentence, (log_probs, state) in made:
+                found[number] = self.expected(sentence, log_probs, state)
+        return [found[number] for number in range(len(steps))]
+
+    def goes_on(self, before: Expected, token: int) -> tuple[list[int], Any]:
+        """The sentence that a token is the last of, and the state before it."""
+        sentence, state = before.sentence, before.state
+        if before.again[token] or len(sentence) > LONGEST:
+            sentence, state = self.sentence, self.state
+        return ([] if self.remembers else sentence) + [token], state
+
+    @torch.inference_mode()
+    def step(
+        self, sentences: Sequence[list[int]], states: Sequence[Any]
+    ) -> list[tuple[np.ndarray, Any]]:
+        """Log-probabilities (vocabulary,) after each, and the state there."""
+        ys = torch.tensor(sentences, device=next(self.lm.parameters()).device)
+        with without_onednn():
+            log_probs, states = self.lm.batch_score(ys, list(states), ys)
+        return [*zip(log_probs.double().cpu().numpy(), states, strict=True)]
+
+    def expected(
+        self, sentence: list[int], log_probs: np.ndarray, state: Any
+    ) -> Expected:
+        anew = log_probs[self.eos] + self.log_probs
+        scores = self.weight * np.logaddexp(log_probs, anew)
+        return Expected(scores, anew > log_probs, sentence, state)

@@ -38,7 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--lm",
         metavar="LM",
         type=Path,
-        help="of joint: a language model's experiment, for its "
+        help="of prefix and joint: a language model's experiment, for its "
         f"{LM_CHECKPOINT}, or one of its checkpoints (default: none)",
     )
     option(
@@ -74,10 +74,10 @@ def check(given: argparse.Namespace) -> None:
         )
     if not 0 <= given.lm_weight < math.inf:
         raise RecipeError(f"--lm-weight {given.lm_weight} is not 0 or more: correct it")
-    if given.lm and given.search != "joint":
+    if given.lm and given.search == "greedy":
         raise RecipeError(
-            f"--lm {given.lm} is of use to --search joint alone: give that, or leave "
-            "out --lm"
+            f"--lm {given.lm} is of no use to --search greedy: give --search prefix or "
+            "joint, or leave out --lm"
         )
     if given.lm:
         lm_files(given.lm)

@@ -7,10 +7,10 @@ with its square. AUDIO are sound files of any rate and of any format of libsndfi
 as WAV, FLAC, MP3 and Ogg but not M4A or video, or data directories (wav.scp, perhaps
 segments).
 
---search greedy and prefix are by CTC alone, over the whole recording. joint is ESPnet's
-joint decoding by CTC and attention, in overlapping windows, as a decoder has learned to
-attend to utterances: choose --window about as long as those of the training. It alone
-takes a language model, by --lm.
+--search greedy and prefix are by CTC, over the whole recording. joint is ESPnet's joint
+decoding by CTC and attention, in overlapping windows, as a decoder has learned to
+attend to utterances: choose --window about as long as those of the training. prefix and
+joint take a language model, by --lm.
 
 Without --out the text goes to standard output, "name text" a line. --out DIR gets text,
 longform.jsonl (speed and memory, for `score`), and for each recording NAME.json (words

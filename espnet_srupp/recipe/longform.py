@@ -139,8 +139,9 @@ def join(options: Options, source: Path, number: int, strict: bool = True) -> No
 
 def language_model(options: Options, names: Layout) -> Path | None:
     """The checkpoint of the one that `transcribe` is to use, if it is."""
-    joint = ("search", "joint") in config.arguments(options.longform_args)
-    return experiment.lm_file(options, names) if options.use_lm and joint else None
+    search = dict(config.arguments(options.longform_args)).get("search", "greedy")
+    takes = options.use_lm and search != "greedy"
+    return experiment.lm_file(options, names) if takes else None
 
 
 def transcribe(
