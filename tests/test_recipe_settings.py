@@ -26,6 +26,27 @@ def test_a_wrong_key_of_the_encoder_is_told_before_the_data_are_prepared(
 
 
 @pytest.mark.parametrize(
+    ("yaml", "asr_args", "said"),
+    [
+        ("{encoder: srupp, input_size: 80}", "", "a.yaml .* has input_size: 80, with"),
+        ("{encoder: srupp, frontend: null}", "", "has frontend: null, with which ESP"),
+        ("{encoder: srupp, input_size: 80}", "--input_size none", "no corpus"),
+        # what ESPnet writes of a training of this recipe
+        ("{encoder: srupp, frontend: default, input_size: null}", "", "no corpus"),
+        # ESPnet's encoders that take samples
+        ("{encoder: hubert, frontend: null, input_size: 1}", "", "no corpus"),
+    ],
+)
+def test_samples_in_place_of_features_are_told_at_once(
+    yaml, asr_args, said, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("a.yaml").write_text(yaml)
+    with pytest.raises(RecipeError, match=said):
+        asr.run(Options("no corpus", **SETS, asr_config="a.yaml", asr_args=asr_args))
+
+
+@pytest.mark.parametrize(
     ("asr_args", "model", "said"),
     [
         ("--model_conf ctc_weight=1.0", "valid.acc.ave.pth", "there is no accuracy"),

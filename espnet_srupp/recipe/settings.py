@@ -21,13 +21,15 @@ def check(options: Options) -> None:
     """Checks the YAML of a training and what overrides it.
 
     Raises:
-        RecipeError: srupp is given a key that it does not have, the YAML asks for what
-            run.sh replaces, what would be decoded is not the model that was trained, or
-            a training would not begin with the model that it is to.
+        RecipeError: srupp is given a key that it does not have or would get no
+            features, the YAML asks for what run.sh replaces, what would be decoded is
+            not the model that was trained, or a training would not begin with the model
+            that it is to.
     """
     settings = config.read(options.asr_config, options.asr_args)
     if settings.get("encoder") == "srupp":
         check_encoder(options, settings)
+        check_features(options, settings)
     check_replaced(options)
     check_saved(settings)
     check_begun(options)
@@ -44,6 +46,21 @@ def check_encoder(options: Options, settings: Mapping[str, object]) -> None:
                 f"{options.asr_config} or --asr_args has {name!r} in encoder_conf, "
                 f"which srupp does not know: {remedy}"
             )
+
+
+def check_features(options: Options, settings: Mapping[str, object]) -> None:
+    """Sees that ESPnet makes features of the audio, whose samples srupp would take.
+
+    Attention over all samples needs more memory than there is.
+    """
+    given = {"input_size": None, "frontend": "default"} | settings
+    size, frontend = (absent(given[name]) for name in ("input_size", "frontend"))
+    if size is not None or frontend is None:
+        found = "frontend: null" if size is None else f"input_size: {size}"
+        raise RecipeError(
+            f"{options.asr_config} or --asr_args has {found}, with which ESPnet makes "
+            "no features of the audio that run.sh gives it: leave it out"
+        )
 
 
 def check_replaced(options: Options) -> None:
