@@ -54,6 +54,8 @@ def test_samples_in_place_of_features_are_told_at_once(
         ("--model_conf ctc_weight=0.9", "valid.acc.ave.pth", "no corpus"),
         ("--decoder transducer", "valid.acc.ave.pth", "with a transducer there is no"),
         ("--decoder transducer", "valid.loss.ave.pth", "no corpus"),
+        ("--model maskctc", "valid.acc.ave.pth", "with model maskctc there is no"),
+        ("--model maskctc", "valid.loss.ave.pth", "maskctc, which stage 12 cannot"),
         (
             "--use_adapter true --save_strategy adapter_only",
             "valid.acc.ave.pth",
@@ -70,6 +72,13 @@ def test_a_training_whose_model_would_not_be_decoded_is_told_at_once(
     given = Options("no corpus", **SETS, asr_args=asr_args, inference_asr_model=model)
     with pytest.raises(RecipeError, match=said):
         asr.run(given)
+
+
+def test_a_model_that_stage_12_does_not_decode_can_be_trained(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = {"asr_args": "--model maskctc", "inference_asr_model": "valid.loss.ave.pth"}
+    with pytest.raises(RecipeError, match="no corpus"):
+        asr.run(Options("no corpus", **SETS, **given, stop_stage=11))
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,7 @@ def run(given: Options) -> None:
     if 12 in numbers:
         check_decoding(names)
         decoding.check_gpu(given)
+        decoding.check_model(given)
     with Locks(given.roots) as locks:
         for number in numbers:
             for each in [*(before if number in TRAINED else ()), given]:

@@ -5,7 +5,7 @@ import shutil
 from datetime import datetime
 from pathlib import Path
 
-from espnet_srupp.recipe import commands, process
+from espnet_srupp.recipe import commands, config, features, process
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout
@@ -25,6 +25,16 @@ def check_gpu(options: Options) -> None:
     """Raises RecipeError where --gpu_inference is given and no GPU is there."""
     if options.gpu_inference and not gpus_here():
         raise RecipeError("--gpu_inference true: torch finds no GPU here: leave it out")
+
+
+def check_model(options: Options) -> None:
+    """Raises RecipeError where the search of stage 12 is not for such a model."""
+    if features.masks(config.read(options.asr_config, options.asr_args)):
+        raise RecipeError(
+            f"{options.asr_config} or --asr_args has model: maskctc, which stage 12 "
+            "cannot decode: give --stop_stage 11, and decode with "
+            "espnet2.bin.asr_inference_maskctc"
+        )
 
 
 def decode(options: Options, names: Layout, name: str) -> None:

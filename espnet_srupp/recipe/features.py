@@ -69,9 +69,14 @@ def transduces(given: Mapping[str, object]) -> bool:
     return given.get("decoder") == "transducer"
 
 
+def masks(given: Mapping[str, object]) -> bool:
+    """Whether the model is Mask-CTC's, whose decoder guesses masked tokens."""
+    return given.get("model") == "maskctc"
+
+
 def has_accuracy(given: Mapping[str, object]) -> bool:
-    """Whether the training has a decoder with attention, which alone has one."""
-    return not transduces(given) and ctc_weight(given) != 1
+    """Whether the training has a decoder that goes on from token to token."""
+    return not (transduces(given) or masks(given)) and ctc_weight(given) != 1
 
 
 def extracted(given: Mapping[str, object]) -> bool:

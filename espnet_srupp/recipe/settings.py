@@ -114,11 +114,13 @@ def check_best(options: Options, settings: Mapping[str, object]) -> None:
     """Sees that what is decoded was chosen by something.
 
     Without a decoder the accuracy is NaN, by which ESPnet takes the first epochs, and
-    a transducer's training has none, so that ESPnet keeps the last epochs alone.
+    the training of a transducer or of Mask-CTC has none, so that ESPnet keeps the last
+    epochs alone.
     """
     model = options.inference_asr_model
     if not features.has_accuracy(settings) and re.search(r"\bacc\b", model):
         kind = "a transducer" if features.transduces(settings) else "ctc_weight 1"
+        kind = "model maskctc" if features.masks(settings) else kind
         raise RecipeError(
             f"with {kind} there is no accuracy by which {model} is chosen: give "
             'best_model_criterion [[valid, loss, min]] (--asr_args "... '
