@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import yaml
 
@@ -74,6 +75,24 @@ def test_error_rates_are_those_of_this_decoding(written):
         result["dataset"]["split"]: {m["type"]: m["value"] for m in result["metrics"]}
         for result in model["results"]
     } == {"dev": {"wer": 27.7}, "test": {"wer": 21.0, "cer": 11.7}}
+
+
+def test_the_code_is_as_loud_as_the_training(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = Options(corpus="own", train_set="a", valid_set="b", test_sets="c")
+    names = layout(given)
+    names.exp.mkdir(parents=True)
+    (names.exp / "RESULTS.md").write_text(RESULTS)
+    for loudest, heard in ((None, [0.2, -0.1]), (0.7, [0.7, -0.35])):
+        settings = {"encoder": "srupp", "speech_volume_normalize": loudest}
+        (names.exp / "config.yaml").write_text(yaml.safe_dump(settings))
+        code = card.write(given, names, "x.zip").split("# one channel, 16000 Hz\n")[1]
+        line, *_ = code.split("text, *_ =")
+        speech = np.array([0.2, -0.1])
+        exec(line, {"speech": speech})
+        assert np.allclose(speech, heard)
+        exec(line, {"speech": (silence := np.zeros(2))})
+        assert not silence.any()
 
 
 def test_an_error_rate_of_whole_sentences_is_none_of_words():

@@ -46,7 +46,7 @@ speech2text = Speech2Text(
 import soundfile
 
 speech, rate = soundfile.read("speech.wav")  # one channel, {rate} Hz
-text, *_ = speech2text(speech)[0]
+{volume}text, *_ = speech2text(speech)[0]
 ```
 
 ## Encoder
@@ -75,9 +75,19 @@ def write(options: Options, names: Layout, archive: str) -> str:
         archive=archive,
         search="".join(f"    {k}={v!r},\n" for k, v in search(options).items()),
         rate=options.rate,
+        volume=volume(trained),
         settings=dump(settings),
         results=results,
     )
+
+
+def volume(trained: Mapping[str, object]) -> str:
+    """What ESPnet's programs do with the samples and Speech2Text does not, as code."""
+    loudest = trained.get("speech_volume_normalize")
+    if loudest is None:
+        return ""
+    # silence stays as it is
+    return f"speech *= {loudest} / (abs(speech).max() or 1)  # as in training\n"
 
 
 def corpus(options: Options) -> str:
