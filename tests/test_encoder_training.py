@@ -177,10 +177,12 @@ def test_conditioning_needs_an_intermediate_output():
 
 def test_inference_has_the_frames_of_training_and_repeats_the_last():
     encoder, _ = build(dropout_rate=0.0)
-    batch = torch.randn(2, 60, 20), torch.tensor([60, 40])
+    # one frame is left of the last utterance
+    batch = torch.randn(3, 60, 20), torch.tensor([60, 40, 7])
     with torch.no_grad():
         trained, olens, _ = encoder.train()(*batch)
         found, _, _ = encoder.eval()(*batch)
+    assert olens[-1] == 1
     for row, n in enumerate(olens.tolist()):
         torch.testing.assert_close(found[row, :n], trained[row, :n])
         assert (found[row, n:] == found[row, n - 1]).all()
