@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch._subclasses import FakeTensorMode
 
 from espnet_srupp import attention
@@ -34,6 +35,15 @@ def test_float32_tells_scores_beyond_float16_apart():
     torch.testing.assert_close(
         attention.attend_plainly(q, k, k, None, k.shape[2], 0.0), k[:, :, 1:]
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_tiles_in_half_precision_are_near_a_softmax_in_float32(dtype):
+    inputs = [torch.randn(2, 3, 30, 16).to(dtype) for _ in range(3)]
+    expected = F.scaled_dot_product_attention(*(y.float() for y in inputs))
+    found = attention.attend_plainly(*inputs, None, 30, 0.0)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.03)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
