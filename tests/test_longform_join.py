@@ -110,6 +110,14 @@ def test_a_script_without_blanks_gets_none(chapters, texts, joined, capsys):
     assert datadir.read(chapters / "target").text["1-20-long0001"] == joined
 
 
+def test_blanks_are_not_asked_about_where_a_text_has_one(chapters, capsys):
+    ids = datadir.read(chapters / "source").text
+    texts = "".join(f"{u} {'ONE TWO' if n == 0 else 'A'}\n" for n, u in enumerate(ids))
+    (chapters / "source" / "text").write_text(texts)
+    assert join(chapters, "--num-utts", "2") == 0
+    assert "--no-space" not in capsys.readouterr().out
+
+
 def test_the_same_command_gives_the_same_bytes(chapters, processes):
     def digests():
         files = sorted(p for p in (chapters / "target").rglob("*") if p.is_file())
@@ -256,6 +264,7 @@ def test_a_segment_of_no_length_is_named_and_the_rest_joined(talk, capsys, times
         (["--num-utts", "0"], "--num-utts 0 is not a number above 0"),
         (["--target-seconds", "nan"], "--target-seconds nan is not a number above 0"),
         (["--num-utts", "2", "--gap", "-1"], "--gap -1.0 is not 0 or more"),
+        (["--num-utts", "2", "--gap", "inf"], "--gap inf is not 0 or more"),
         (["--num-utts", "2", "--whole"], "not allowed with argument"),
         ([], "one of the arguments --num-utts --target-seconds --whole is required"),
         (["--whole"], "has no segments, which --whole needs"),
@@ -268,10 +277,15 @@ def test_wrong_options_are_told(chapters, capsys, words, sentence):
     assert sentence in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("absolute", [0, 1], ids=["source", "target"])
 @pytest.mark.parametrize("target", ["source", "."], ids=["itself", "its-folder"])
-def test_the_source_is_not_replaced(chapters, capsys, target):
-    words = [str(chapters / "source"), str(chapters / target), "--num-utts", "2"]
-    assert main(["join", *words]) == 1
+def test_the_source_is_not_replaced_however_it_is_called(
+    chapters, monkeypatch, capsys, target, absolute
+):
+    monkeypatch.chdir(chapters)
+    paths = ["source", target]
+    paths[absolute] = str(chapters / paths[absolute])
+    assert main(["join", *paths, "--num-utts", "2"]) == 1
     assert "would be replaced" in capsys.readouterr().err
     datadir.read(chapters / "source")
 
