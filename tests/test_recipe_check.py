@@ -94,10 +94,15 @@ def test_check_knows_that_the_training_set_alone_is_played_faster(corpus, capsys
 def test_check_knows_that_ids_are_longer_at_other_speeds(corpus, capsys):
     everywhere("train-08", "train-08" + "8" * 187)(corpus)
     everywhere("train-07", "train-07" + "7" * 186)(corpus)
+    # of which no other speeds are made
+    for name in ("wav.scp", "text", "utt2spk"):
+        path = corpus / "data" / "dev" / name
+        path.write_text(path.read_text().replace("dev-08 ", f"dev-08{'8' * 189} "))
     for speeds, count in (("", 0), ("0.9 1.0 1.1", 1)):
         assert run_check("--speed_perturb_factors", speeds) == 0
         said = capsys.readouterr().out
         assert f"data/train: 30 utterances, {count} cannot be used" in said
+        assert "data/dev: 12 utterances, 0 cannot be used" in said
 
 
 def test_check_looks_at_every_training(corpus, capsys):
