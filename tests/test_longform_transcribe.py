@@ -71,10 +71,15 @@ def test_audio_that_lacks_what_the_model_hears_is_warned_of_once(transcribe, tmp
     assert f"{paths[1]} is sampled at {RATE // 2} Hz" in warning
 
 
-def test_joint_search_within_a_window_is_espnets(transcribe, transcribable, tmp_path):
-    transcribe("data", "--out", tmp_path, "--search", "joint", "--beam-size", "4")
+# by CTC alone too, where there is no decoder to say which tokens are worth a try
+@pytest.mark.parametrize(("beam", "weight"), [(4, 0.3), (2, 1.0)])
+def test_joint_search_within_a_window_is_espnets(
+    transcribe, transcribable, tmp_path, beam, weight
+):
+    options = ("--search", "joint", "--beam-size", beam, "--ctc-weight", weight)
+    transcribe("data", "--out", tmp_path, *options)
     texts = scoring.read_hypotheses(tmp_path / "text").values()
-    expected = espnets_texts(transcribable, beam_size=4, ctc_weight=0.3)
+    expected = espnets_texts(transcribable, beam_size=beam, ctc_weight=weight)
     assert [text.split() for text in texts] == list(expected)
 
 
