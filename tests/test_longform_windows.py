@@ -2,11 +2,15 @@
 
 import pytest
 import torch
+from espnet2.asr.ctc import CTC
+from espnet2.bin.asr_inference import BatchBeamSearch, BatchScorerInterface, BeamSearch
+from torch import nn
 
 from espnet_srupp.longform.windows import (
     Joint,
     agreed,
     aligned,
+    beam_search,
     joined,
     nearest,
     spans,
@@ -22,6 +26,34 @@ def words(text, start=0.0, shift=0.0):
 
 def text(found):
     return " ".join(word.text for word in found)
+
+
+class Batched(nn.Module, BatchScorerInterface):
+    """A decoder, or a language model, that scores hypotheses together."""
+
+
+class OneByOne(nn.Module, BatchScorerInterface.__base__):
+    """One that scores each by itself, as ESPnet's RNN decoder."""
+
+
+class Model(nn.Module):
+    blank_id, sos, eos, token_list = 0, 2, 2, ("<blank>", "A", "<sos/eos>")
+
+    def __init__(self, decoder):
+        super().__init__()
+        self.decoder, self.ctc = decoder, CTC(odim=3, encoder_output_size=4)
+
+
+@pytest.mark.parametrize(
+    ("decoder", "lm", "expected"),
+    [
+        (Batched, Batched, BatchBeamSearch),
+        (OneByOne, Batched, BeamSearch),
+        (Batched, OneByOne, BeamSearch),
+    ],
+)
+def test_hypotheses_are_scored_together_if_all_who_score_can(decoder, lm, expected):
+    assert type(beam_search(Model(decoder()), 2, 0.3, lm(), 0.5)) is expected
 
 
 @pytest.mark.parametrize("frames", [1, 50, 99, 100, 101, 180, 181, 1000, 12_345])
