@@ -215,6 +215,7 @@ def test_bins_begin_at_0_in_any_case(folder):
     [
         (["--bins", "10,5"], "--bins 10,5 are not rising"),
         (["--bins", "0,x"], "--bins 0,x are not rising"),
+        (["--bins", "0,inf"], "--bins 0,inf are not rising"),
         (["--bins", ""], "are not rising numbers of seconds"),
         (["--samples", "0"], "--samples 0 is not 1 or more"),
         (["--seed", "-1"], "--seed -1 is not 0 or more"),
