@@ -4,6 +4,7 @@ import argparse
 import json
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import soundfile
 import torch
 from data.small_models import RATE, espnets_texts, noise
 
-from espnet_srupp.longform import decoder, usage
+from espnet_srupp.longform import decoder, model, usage
 from espnet_srupp.longform import transcribe as command
 from espnet_srupp.recipe import scoring
 from espnet_srupp.recipe.progress import Progress
@@ -179,16 +180,24 @@ def test_files_are_made_from_the_shortest_on_and_listed_as_given(
     assert list(scoring.read_hypotheses(tmp_path / "text")) == ["long", "a"]
 
 
-@pytest.mark.parametrize("search", ["greedy", "prefix"])
-def test_progress_is_told_layer_by_layer(transcribe, monkeypatch, search):
+@pytest.mark.parametrize(("search", "part"), [("greedy", 1), ("prefix", 0.5)])
+def test_progress_is_told_layer_by_layer_and_by_frames_searched(
+    transcribe, monkeypatch, search, part
+):
     told = []
     monkeypatch.setattr(
         command, "tell", lambda progress, passed, seconds=0, share=0: told.append(share)
     )
+    monkeypatch.setattr(model, "TILE", 10)
     transcribe("wav/a.flac", "--search", search)
-    *layers, end = told
-    assert layers == [(n + 1) / len(layers) for n in range(len(layers))]
-    assert len(layers) > 1 and end == 0
+    *shares, end = told
+    layers = [share for share in shares if share < part] + [part]
+    assert layers == [part * (n + 1) / len(layers) for n in range(len(layers))]
+    tiles = shares[len(layers) :]
+    assert len(layers) > 1 and len(tiles) > 2
+    steps = {round(b - a, 3) for a, b in pairwise([part, *tiles[:-1]])}
+    assert len(steps) == 1 and (steps == {0}) == (part == 1)
+    assert tiles[-1] == 1 and end == 0
 
 
 def test_nothing_is_loaded_where_all_is_there(transcribe, tmp_path, monkeypatch):

@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -45,11 +45,7 @@ class Decoder:
         if given.search == "joint":
             self.search: Search = joint(self.recogniser, given)
         else:
-            beam = partial(search.prefix, beam=given.beam_size)
-            if given.lm:
-                beam = partial(beam, lm=sentences(self.recogniser.espnet, given))
-            find = {"greedy": search.greedy, "prefix": beam}[given.search]
-            self.search = by_ctc(self.recogniser, find)
+            self.search = by_ctc(self.recogniser, given)
         # what is compiled or loaded at first use is no part of a recording's time
         second = np.zeros(self.recogniser.rate, np.float32)
         with torch.inference_mode():
@@ -103,17 +99,35 @@ def out_of_memory(error: Exception) -> bool:
     return known or "allocate memory" in str(error)
 
 
-def by_ctc(recogniser: Recogniser, find: Callable) -> Search:
+def by_ctc(recogniser: Recogniser, given: argparse.Namespace) -> Search:
     """A search that finds tokens in CTC's probabilities of the whole recording."""
-    encoder, blank = recogniser.espnet.encoder, recogniser.espnet.blank_id
+    model = recogniser.espnet
+    # of the time that a recording takes, about
+    encoding, find = 1.0, search.greedy
+    if given.search == "prefix":
+        lm = sentences(model, given) if given.lm else None
+        encoding, find = 0.5, partial(search.prefix, beam=given.beam_size, lm=lm)
 
     def words(xs: Tensor, seconds: float, told: Callable) -> list[Word]:
-        with telling(encoder, told):
+        with telling(model.encoder, lambda share: told(encoding * share)):
             xs, clock = recogniser.encode(xs)
-        tokens = find(recogniser.log_probs(xs), blank)
+        tiles = passing(
+            recogniser.log_probs(xs),
+            lambda frames: told(encoding + (1 - encoding) * frames / max(1, len(xs))),
+        )
+        tokens = find(tiles, model.blank_id)
         return recogniser.spelling.words(tokens, clock, seconds)
 
     return words
+
+
+def passing(tiles: Iterable[Tensor], told: Callable[[int], None]) -> Iterator[Tensor]:
+    """Tells how many rows were taken, once the next ones are asked for."""
+    frames = 0
+    for tile in tiles:
+        yield tile
+        frames += len(tile)
+        told(frames)
 
 
 @contextmanager

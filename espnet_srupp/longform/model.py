@@ -16,7 +16,7 @@ from espnet_srupp.longform.features import features, length
 from espnet_srupp.longform.words import Clock, Spelling
 from espnet_srupp.subsampling import CONVOLUTIONS, output_length, shortest_input
 
-TILE = 1024  # frames of features that are made at once
+TILE = 1024  # frames whose features, or log-probabilities, are made at once
 ROWS = 2**22  # log-probabilities that exist at once
 
 
@@ -92,6 +92,6 @@ class Recogniser:
 
     def log_probs(self, xs: Tensor) -> Iterator[Tensor]:
         """CTC's log-probabilities (rows, vocabulary) of encoded frames, in tiles."""
-        rows = max(1, ROWS // len(self.espnet.token_list))
+        rows = max(1, min(TILE, ROWS // len(self.espnet.token_list)))
         for tile in xs.split(rows):
             yield self.espnet.ctc.log_softmax(tile[None])[0]
