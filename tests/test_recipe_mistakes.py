@@ -26,6 +26,7 @@ def told(monkeypatch, capfd):
     ("words", "said"),
     [
         pytest.param(["--nbp", "3"], "did you mean --nbpe", id="option"),
+        pytest.param(["--feats_type", "raw"], "feats_type: --help", id="asr.sh"),
         pytest.param(["--stage", "6", "--stop_stage", "8"], "language model", id="LM"),
         pytest.param(["--stage", "16"], "1 to 15", id="stage"),
         pytest.param(["--stage", "1", "--corpus", "no"], "--corpus no", id="corpus"),

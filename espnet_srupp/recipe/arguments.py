@@ -107,7 +107,8 @@ def joined(words: Sequence[str]) -> Iterator[str]:
 
 def nearest(name: str, names: Iterable[str], prefix: str = "") -> str:
     """Asks whether one of the names was meant, "" where none is like it."""
-    close = difflib.get_close_matches(name, sorted(names), 1, 0.5)
+    # below, asr.sh's --feats_type would be like --token_type
+    close = difflib.get_close_matches(name, sorted(names), 1, 0.65)
     return f"did you mean {prefix}{close[0]}?" if close else ""
 
 
