@@ -119,12 +119,12 @@ def test_a_sentence_without_end_does_not_grow(tmp_path, monkeypatch):
     monkeypatch.setattr(language_model, "LONGEST", 3)
     lm = language_model.load(make(tmp_path / "lm"), TOKENS)
     model = sentences_of(lm, 1)
-    expected = model.begin()
+    sentence = model.begin()
     lengths = []
     for _ in range(9):
-        on = np.where(expected.again, -np.inf, expected.scores)[1:-1].argmax() + 1
-        (expected,) = model.follow([(expected, int(on))])
-        lengths.append(len(expected.sentence) - 1)
+        on = np.where(sentence.again, -np.inf, sentence.scores)[1:-1].argmax() + 1
+        (sentence,) = model.follow([(sentence, int(on))])
+        lengths.append(len(sentence.tokens) - 1)
     assert max(lengths) == 3 and lengths.count(1) > 1
 
 

@@ -66,19 +66,19 @@ def without_onednn() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What may come next.
+class Sentence:
+    """A sentence so far, and what may come next.
 
     Attributes:
         scores: weighted log-probabilities of tokens (vocabulary,).
-        again: (vocabulary,) bool, whether a token is rather the first of a sentence.
-        sentence: its tokens so far; of an RNN the last one, as its state has the rest.
+        again: (vocabulary,) bool, whether a token is rather the first of another one.
+        tokens: those so far; of an RNN the last one, as its state has the rest.
         state: of the language model after them.
     """
 
     scores: np.ndarray
     again: np.ndarray
-    sentence: list[int]
+    tokens: list[int]
     state: Any
 
 
@@ -98,34 +98,34 @@ class Sentences:
         self.lm, self.weight = lm, weight
         sos, self.eos = marks
         self.remembers = isinstance(lm, SequentialRNNLM)
-        ((self.log_probs, self.state),) = self.step([[sos]], [None])
-        self.sentence = [sos]
+        self.tokens = [sos]
+        ((self.log_probs, self.state),) = self.step([self.tokens], [None])
 
-    def begin(self) -> Expected:
-        """What it expects of a recording's first token."""
-        return self.expected(self.sentence, self.log_probs, self.state)
+    def begin(self) -> Sentence:
+        """The empty one, before a recording's first token."""
+        return self.sentence(self.tokens, self.log_probs, self.state)
 
-    def follow(self, steps: Sequence[tuple[Expected, int]]) -> list[Expected]:
-        """What it expects after these tokens, each before what was expected of it."""
-        begun = [self.goes_on(expected, token) for expected, token in steps]
+    def follow(self, steps: Sequence[tuple[Sentence, int]]) -> list[Sentence]:
+        """What each has become after a token."""
+        begun = [self.goes_on(before, token) for before, token in steps]
         # a batch has sentences of one length
         groups = defaultdict(list)
-        for number, (sentence, _) in enumerate(begun):
-            groups[len(sentence)].append(number)
+        for number, (tokens, _) in enumerate(begun):
+            groups[len(tokens)].append(number)
         found = {}
         for numbers in groups.values():
-            sentences, states = zip(*(begun[n] for n in numbers), strict=True)
-            made = zip(numbers, sentences, self.step(sentences, states), strict=True)
-            for number, sentence, (log_probs, state) in made:
-                found[number] = self.expected(sentence, log_probs, state)
+            some, states = zip(*(begun[n] for n in numbers), strict=True)
+            made = zip(numbers, some, self.step(some, states), strict=True)
+            for number, tokens, (log_probs, state) in made:
+                found[number] = self.sentence(tokens, log_probs, state)
         return [found[number] for number in range(len(steps))]
 
-    def goes_on(self, before: Expected, token: int) -> tuple[list[int], Any]:
-        """The sentence that a token is the last of, and the state before it."""
-        sentence, state = before.sentence, before.state
-        if before.again[token] or len(sentence) > LONGEST:
-            sentence, state = self.sentence, self.state
-        return ([] if self.remembers else sentence) + [token], state
+    def goes_on(self, before: Sentence, token: int) -> tuple[list[int], Any]:
+        """The tokens of the sentence that one is the last of, and the state before."""
+        tokens, state = before.tokens, before.state
+        if before.again[token] or len(tokens) > LONGEST:
+            tokens, state = self.tokens, self.state
+        return ([] if self.remembers else tokens) + [token], state
 
     @torch.inference_mode()
     def step(
@@ -137,9 +137,9 @@ class Sentences:
             log_probs, states = self.lm.batch_score(ys, list(states), ys)
         return [*zip(log_probs.double().cpu().numpy(), states, strict=True)]
 
-    def expected(
-        self, sentence: list[int], log_probs: np.ndarray, state: Any
-    ) -> Expected:
+    def sentence(
+        self, tokens: list[int], log_probs: np.ndarray, state: Any
+    ) -> Sentence:
         anew = log_probs[self.eos] + self.log_probs
         scores = self.weight * np.logaddexp(log_probs, anew)
-        return Expected(scores, anew > log_probs, sentence, state)
+        return Sentence(scores, anew > log_probs, tokens, state)

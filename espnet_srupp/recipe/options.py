@@ -169,7 +169,7 @@ class Options:
     longform_args: str = option(
         "long recordings",
         "",
-        'of longform transcribe, e.g. "--search joint", which takes the model of '
+        'of longform transcribe, e.g. "--search prefix", which takes the model of '
         "--use_lm as well",
     )
 

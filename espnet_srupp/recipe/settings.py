@@ -119,8 +119,11 @@ def check_best(options: Options, settings: Mapping[str, object]) -> None:
     """
     model = options.inference_asr_model
     if not features.has_accuracy(settings) and re.search(r"\bacc\b", model):
-        kind = "a transducer" if features.transduces(settings) else "ctc_weight 1"
-        kind = "model maskctc" if features.masks(settings) else kind
+        kind = "ctc_weight 1"
+        if features.transduces(settings):
+            kind = "a transducer"
+        elif features.masks(settings):
+            kind = "model maskctc"
         raise RecipeError(
             f"with {kind} there is no accuracy by which {model} is chosen: give "
             'best_model_criterion [[valid, loss, min]] (--asr_args "... '
