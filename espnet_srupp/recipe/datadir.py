@@ -193,11 +193,11 @@ def read_segments(
             recording, start, end = value.split()
             segments[utterance] = (recording, float(start), float(end))
         except ValueError:
-            note(
-                *(faults, utterance, "segment"),
+            sentence = (
                 f"{path}: '{value}' is not 'recording start end' with "
-                f"times in seconds: correct {utterance}",
+                f"times in seconds: correct {utterance}"
             )
+            note(faults, utterance, "segment", sentence)
     return segments
 
 
@@ -211,11 +211,11 @@ def check(data: DataDir, path: Path, faults: Faults | None = None) -> None:
     """
     for utterance, text in data.text.items():
         if not text.strip():
-            note(
-                *(faults, utterance, "empty line"),
+            sentence = (
                 f"{path / 'text'}: {utterance} has an empty transcript: fill it in or "
-                f"remove {utterance}",
+                f"remove {utterance}"
             )
+            note(faults, utterance, "empty line", sentence)
     check_letters({"text": data.text, "utt2spk": data.utt2spk}, path, faults)
     audio, source = data.wav, "wav.scp"
     if data.segments is not None:
@@ -224,23 +224,23 @@ def check(data: DataDir, path: Path, faults: Faults | None = None) -> None:
     for name, keys in (("text", data.text), ("utt2spk", data.utt2spk)):
         for utterance in sorted(audio.keys() ^ keys.keys()):
             has, lacks = (source, name) if utterance in audio else (name, source)
-            note(
-                *(faults, utterance, "unmatched"),
+            sentence = (
                 f"{path}: {utterance} is in {has} and not in {lacks}: add it there or "
-                "remove it",
+                "remove it"
             )
+            note(faults, utterance, "unmatched", sentence)
 
 
 def check_segments(data: DataDir, path: Path, faults: Faults | None) -> None:
     for utterance, (recording, start, end) in data.segments.items():
         if recording not in data.wav:
-            note(
-                *(faults, utterance, "unmatched"),
+            sentence = (
                 f"{path}: {utterance} lies in {recording}, which is not in wav.scp: "
-                "add it there or remove the segment",
+                "add it there or remove the segment"
             )
+            note(faults, utterance, "unmatched", sentence)
         if not 0 <= start < end < math.inf:
-            note(
-                *(faults, utterance, "segment"),
-                f"{path}: {utterance} goes from {start} to {end} s: correct its times",
+            sentence = (
+                f"{path}: {utterance} goes from {start} to {end} s: correct its times"
             )
+            note(faults, utterance, "segment", sentence)

@@ -35,44 +35,44 @@ def check_letters(
             ids = (key, value) if name == "utt2spk" else (key,)
             for word in ids:
                 if word.split() != [word] or "/" in word:
-                    note(
-                        *(faults, key, "id"),
+                    sentence = (
                         f"{path}: the id '{word}' is empty or holds a blank or a "
-                        "slash: rename it",
+                        "slash: rename it"
                     )
+                    note(faults, key, "id", sentence)
                 check_length(word, key, path, faults)
             if found := CONTROL.search(f"{key} {value}"):
-                note(
-                    *(faults, key, "control character"),
+                sentence = (
                     f"{path / name}: {key!a} holds the character U+{ord(found[0]):04X},"
-                    " which is no part of a text or name: remove it",
+                    " which is no part of a text or name: remove it"
                 )
+                note(faults, key, "control character", sentence)
 
 
 def check_length(word: str, key: str, path: Path, faults: Faults | None) -> None:
     """Checks that files can be called by the id `word`; if not, `key` is at fault."""
     if len(word.encode()) > LONGEST_ID:
-        note(
-            *(faults, key, "id"),
+        sentence = (
             f"{path}: the id '{word[:20]}...' has more than {LONGEST_ID} bytes, too "
-            "many for a file's name: shorten it",
+            "many for a file's name: shorten it"
         )
+        note(faults, key, "id", sentence)
 
 
 def check_wav(wav: dict[str, str], path: Path, faults: Faults | None = None) -> None:
     """Checks that the wav.scp at `path` names files, and with which letters."""
     for key, value in wav.items():
         if value.endswith("|"):
-            note(
-                *(faults, key, "command"),
+            sentence = (
                 f"{path}: {key} is a command ('{value}'), which is not run here: write "
-                "its output to a file and give its path",
+                "its output to a file and give its path"
             )
+            note(faults, key, "command", sentence)
     check_letters({path.name: wav}, path.parent, faults)
     for key, value in wav.items():
         if value != value.strip():
-            note(
-                *(faults, key, "name"),
+            sentence = (
                 f"{path}: the path '{value}' of {key} begins or ends with a blank: "
-                "rename the file",
+                "rename the file"
             )
+            note(faults, key, "name", sentence)
