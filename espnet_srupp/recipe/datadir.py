@@ -85,7 +85,7 @@ def read_files(path: Path, faults: Faults) -> DataDir:
 
 def used(data: DataDir) -> dict[str, str]:
     """The recordings that segments lie in."""
-    recordings = {recording for recording, *_ in (data.segments or {}).values()}
+    recordings = {recording for recording, *_ in data.segments.values()}
     return {key: path for key, path in data.wav.items() if key in recordings}
 
 
@@ -158,7 +158,7 @@ def combine(sources: list[Path], target: Path, strict: bool = False) -> None:
                 f"of {sources[0]} and {source} one has segments and the other has "
                 'none: cut them into files by --speed_perturb_factors "1.0"'
             )
-        names = ("wav", "text", "utt2spk") + ("segments",) * bool(made.segments)
+        names = [name for name, table in vars(made).items() if table is not None]
         for name in names:
             mine, others = getattr(made, name), getattr(more, name)
             if shared := sorted(mine.keys() & others.keys()):

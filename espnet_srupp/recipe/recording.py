@@ -73,13 +73,11 @@ def recordings(
     else:
         for utterance, (recording, start, end) in data.segments.items():
             cuts.setdefault(recording, {})[utterance] = (start, end)
-    return [
-        Recording(
-            *(key, data.wav[key], times, {u: paths[u] for u in times}),
-            *(factor, rate, resample),
-        )
-        for key, times in cuts.items()
-    ]
+    jobs = []
+    for key, times in cuts.items():
+        own = {utterance: paths[utterance] for utterance in times}
+        jobs.append(Recording(key, data.wav[key], times, own, factor, rate, resample))
+    return jobs
 
 
 def hear(jobs: Sequence[Recording], nj: int, title: str, scheduler: str) -> Heard:

@@ -131,9 +131,9 @@ def load_pieces(path: Path, oov: str, oov_is_fine: bool) -> Callable[[str], list
 def pieces(path: Path) -> list[str]:
     """The pieces of a BPE model without SentencePiece's own <unk>, <s> and </s>."""
     processor = load_processor(path)
-    own = (processor.is_control, processor.is_unknown)
-    numbers = [i for i in range(len(processor)) if not any(is_one(i) for is_one in own)]
-    return processor.id_to_piece(numbers)
+    numbers = range(len(processor))
+    own = {i for i in numbers if processor.is_control(i) or processor.is_unknown(i)}
+    return processor.id_to_piece([i for i in numbers if i not in own])
 
 
 def load_processor(path: Path) -> sentencepiece.SentencePieceProcessor:
