@@ -54,6 +54,9 @@ class Step:
     def title(self) -> str:
         return f"stage {self.number}: {self.name}"
 
+    def tell(self, message: str) -> None:
+        say(f"{self.title}: {message}")
+
     def record(self) -> dict:
         """What the outputs are made from: settings as text, files as hashes."""
         for path in self.inputs:
@@ -153,7 +156,7 @@ def pending(step: Step, force: bool) -> dict | None:
     record = step.record()
     if force or outdated(step, record) is not None:
         return record
-    say(f"{step.title}: done before")
+    step.tell("done before")
     return None
 
 
@@ -173,10 +176,8 @@ def run(step: Step, locks: Locks, force: bool = False) -> bool:
             raises. After that no record is left, and the next run does the step again.
     """
     reads = [marker(path) for path in step.reads]
-    held = partial(
-        *(locks.held, step.marker, reads, lambda why: say(f"{step.title}: {why}")),
-        keep=step.number != SCORING,
-    )
+    keep = step.number != SCORING
+    held = partial(locks.held, step.marker, reads, step.tell, keep=keep)
     while True:
         before = read(step.marker)
         # others may read meanwhile what is only looked at
