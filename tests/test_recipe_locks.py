@@ -253,13 +253,15 @@ def test_of_two_that_wait_for_each_other_one_ends(tmp_path, monkeypatch):
     assert crossing.wait() == 0
 
 
-def test_what_is_done_by_one_at_a_time_has_been_done_when_the_other_comes(tmp_path):
+def test_what_is_done_by_one_at_a_time_has_been_done_when_the_other_comes(
+    tmp_path, monkeypatch
+):
     told = []
     lock = tmp_path / "x"
     code = (
         "import sys, time; from pathlib import Path;"
         "from espnet_srupp.recipe.locks import alone\n"
-        "with alone(Path(sys.argv[1]), 'downloading', print):\n"
+        "with alone(Path(sys.argv[1]), 'downloading'):\n"
         "    print(flush=True)\n"
         "    while not Path(sys.argv[1] + 'told').exists(): time.sleep(0.01)\n"
         "    Path(sys.argv[1] + 'done').touch()\n"
@@ -273,7 +275,8 @@ def test_what_is_done_by_one_at_a_time_has_been_done_when_the_other_comes(tmp_pa
         told.append(message)
         (tmp_path / "xtold").touch()
 
-    with locks.alone(lock, "downloading", tell):
+    monkeypatch.setattr(locks, "say", tell)
+    with locks.alone(lock, "downloading"):
         assert (tmp_path / "xdone").exists()
     assert told == ["another run.sh is downloading x, waiting for it"]
     assert first.wait() == 0

@@ -56,7 +56,7 @@ def remember(source: dict[str, str]) -> None:
 
     Whatever comes of this command, the next one must not download 60 GB.
     """
-    with alone(ORIGIN, "noting", say):
+    with alone(ORIGIN, "noting"):
         stage.write(ORIGIN, source)
 
 

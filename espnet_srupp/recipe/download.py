@@ -17,7 +17,6 @@ from tqdm import tqdm
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import full_disk_named, partial_name
 from espnet_srupp.recipe.locks import alone
-from espnet_srupp.recipe.progress import say
 
 BLOCK = 1 << 18
 # zipfile raises a RuntimeError for an encrypted file or an unknown compression, a
@@ -46,7 +45,7 @@ def download(url: str, target: Path, sha256: str | None = None) -> None:
     """
     if target.exists():
         return
-    with full_disk_named(target), alone(target, "downloading", say):
+    with full_disk_named(target), alone(target, "downloading"):
         # it may have come meanwhile
         if not target.exists():
             arrive(url, target, sha256)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.progress import say
 
 # what a file system says that has no locks, such as some for clusters
 LOCKLESS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
@@ -99,17 +100,16 @@ class Locks:
 
 
 @contextmanager
-def alone(path: Path, doing: str, tell: Callable[[str], None]) -> Iterator[None]:
+def alone(path: Path, doing: str) -> Iterator[None]:
     """Has one run.sh at a time do something with a file.
 
     Args:
         path: the file; the lock is in the folder `.locks` beside it.
         doing: what is done, such as "downloading", by which one thing is told from
             another.
-        tell: takes the reason why the user has to wait.
     """
     with opened(path.parent / ".locks" / f"{path.name}.{doing}") as file:
-        acquire(file, True, f"{doing} {path.name}", tell)
+        acquire(file, True, f"{doing} {path.name}", say)
         yield
 
 

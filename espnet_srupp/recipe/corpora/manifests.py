@@ -40,7 +40,7 @@ def fetch(url: str, downloads: Path, name: str, sha256: str | None = None) -> No
     if target.is_dir():
         return
     archive = downloads / url.rpartition("/")[2]
-    with alone(archive, "unpacking", say):
+    with alone(archive, "unpacking"):
         # it may be there meanwhile
         if not target.is_dir():
             download(url, archive, sha256)
