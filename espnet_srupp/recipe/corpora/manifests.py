@@ -4,8 +4,10 @@ import hashlib
 import logging
 import os
 import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from logging.handlers import BufferingHandler
 from pathlib import Path
 
 from soundfile import LibsndfileError
@@ -144,17 +146,6 @@ def check_whole(
         say(f"  NOT THE WHOLE CORPUS: {root} has {', '.join(sizes)} (utterances)")
 
 
-class Warnings(logging.Handler):
-    """Keeps what is logged as a warning."""
-
-    def __init__(self):
-        super().__init__(logging.WARNING)
-        self.messages: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.messages.append(record.getMessage())
-
-
 @contextmanager
 def reading(root: Path) -> Iterator[None]:
     """Has lhotse read with libsndfile, and tells people what it complains about.
@@ -164,7 +155,8 @@ def reading(root: Path) -> Iterator[None]:
     """
     from lhotse.audio.backend import audio_backend
 
-    warnings = Warnings()
+    warnings = BufferingHandler(sys.maxsize)
+    warnings.setLevel(logging.WARNING)
     logger = logging.getLogger()
     logger.addHandler(warnings)
     try:
@@ -177,9 +169,9 @@ def reading(root: Path) -> Iterator[None]:
         ) from error
     finally:
         logger.removeHandler(warnings)
-    if warnings.messages:
-        more = len(warnings.messages) - 1
-        say(f"  lhotse: {warnings.messages[0]}" + (f" ({more} more)" if more else ""))
+    if told := warnings.buffer:
+        more = f" ({len(told) - 1} more)" if len(told) > 1 else ""
+        say(f"  lhotse: {told[0].getMessage()}{more}")
 
 
 def utterances(manifest: dict) -> DataDir:
