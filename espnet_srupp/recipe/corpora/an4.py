@@ -6,7 +6,7 @@ from pathlib import Path
 
 from espnet_srupp.recipe.corpora import sets
 from espnet_srupp.recipe.datadir import DataDir, without
-from espnet_srupp.recipe.download import download, unpack
+from espnet_srupp.recipe.download import checksum, download, unpack
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_dir
 
@@ -99,8 +99,8 @@ def content_sha256(root: Path) -> str:
     ]
     total = hashlib.sha256()
     for path in sorted([*lists, *audio_files(root)]):
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        total.update(f"{digest}  {path.relative_to(root).as_posix()}\n".encode())
+        line = f"{checksum(path)}  {path.relative_to(root).as_posix()}\n"
+        total.update(line.encode())
     return total.hexdigest()
 
 
