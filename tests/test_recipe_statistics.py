@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from espnet_srupp.recipe import statistics
+from espnet_srupp.recipe import commands, statistics
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
@@ -83,7 +83,7 @@ def test_features_that_are_not_computed_are_not_missed():
     given = Options(train_set="a", valid_set="b", test_sets="c", token_type="char")
     given = replace(given, asr_args="--model_conf extract_feats_in_collect_stats=false")
     names = layout(given)
-    assert statistics.outputs(given, names) == statistics.shapes(given, names)
+    assert statistics.outputs(given, names) == commands.shapes(given, names)
 
 
 def gather(tmp_path, monkeypatch, sizes, nj):

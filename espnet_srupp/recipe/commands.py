@@ -52,8 +52,9 @@ def training(options: Options, names: Layout, ngpu: int) -> list[str]:
         *("--fold_length", str(options.asr_speech_fold_length * 100)),
         *("--fold_length", str(options.asr_text_fold_length)),
         *data(names),
-        *shapes(options, names),
     ]
+    for path in shapes(options, names):
+        words += [f"--{path.parent.name}_shape_file", str(path)]
     if options.pretrained_model:
         words += ["--init_param", options.pretrained_model]
     if options.ignore_init_mismatch:
@@ -166,13 +167,10 @@ def data(names: Layout) -> list[str]:
     return words
 
 
-def shapes(options: Options, names: Layout) -> list[str]:
-    words = []
-    for kind in ("train", "valid"):
-        folder, option = names.stats / kind, f"--{kind}_shape_file"
-        words += [option, f"{folder}/speech_shape"]
-        words += [option, f"{folder}/text_shape.{options.token_type}"]
-    return words
+def shapes(options: Options, names: Layout) -> list[Path]:
+    """The lengths that a training reads."""
+    files = ("speech_shape", f"text_shape.{options.token_type}")
+    return [names.stats / kind / file for kind in ("train", "valid") for file in files]
 
 
 def model(options: Options, names: Layout) -> list[str]:

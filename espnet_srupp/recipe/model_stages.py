@@ -53,7 +53,7 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
     settings |= given.some("asr_speech_fold_length", "asr_text_fold_length")
     settings |= given.some("ignore_init_mismatch")
     stats, *_ = statistics.outputs(given, names)
-    shapes = statistics.shapes(given, names)
+    shapes = commands.shapes(given, names)
     if given.feats_normalize == "global_mvn" and given.asr_stats_dir:
         # else they follow from the rest, but for their last bits, which depend on --nj
         shapes.append(stats)

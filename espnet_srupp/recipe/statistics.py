@@ -26,16 +26,10 @@ UTTERANCES_PER_PROCESS = 5000
 
 def outputs(options: Options, names: Layout) -> list[Path]:
     """The files that training reads, feats_stats.npz first if there is one."""
-    made = shapes(options, names)
+    made = commands.shapes(options, names)
     if features.extracted(config.read(options.asr_config, options.asr_args)):
         made.insert(0, names.stats / "train" / "feats_stats.npz")
     return made
-
-
-def shapes(options: Options, names: Layout) -> list[Path]:
-    """The lengths among them."""
-    files = ("speech_shape", f"text_shape.{options.token_type}")
-    return [names.stats / kind / file for kind in ("train", "valid") for file in files]
 
 
 def collect(options: Options, names: Layout) -> None:
