@@ -1,6 +1,5 @@
 """Stage 13: word, character and token error rates, counted as ESPnet's recipes do."""
 
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
-from espnet_srupp.recipe.table import read_table
+from espnet_srupp.recipe.table import LINE, read_table
 from espnet_srupp.recipe.tokens import load_processor
 
 SPACE = "<space>"
@@ -104,7 +103,7 @@ def read_hypotheses(path: Path) -> dict[str, str]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        utterance, text = (*re.split("[ \t]+", line.strip(), maxsplit=1), "")[:2]
+        utterance, text = LINE.fullmatch(line.strip()).groups()
         if utterance in found:
             raise RecipeError(
                 f"{path} line {number}: {utterance} is there twice: remove one"

@@ -6,6 +6,8 @@ from pathlib import Path
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults, note
 
+# a key, and what comes after it
+LINE = re.compile("([^ \t]*)[ \t]*(.*)")
 STAGE_1 = "--stage 1 makes those of the recipe's own corpus"
 
 
@@ -19,7 +21,7 @@ def read_table(path: Path, faults: Faults | None = None) -> dict[str, str]:
     for number, line in enumerate(lines, 1):
         where = f"{path} line {number}"
         text = line.decode("utf-8", "backslashreplace").strip()
-        key, value = (*re.split("[ \t]+", text, maxsplit=1), "")[:2]
+        key, value = LINE.fullmatch(text).groups()
         if problem := fault_of_line(path.name, line, key, value):
             key = key.removeprefix("\ufeff") or where
             note(faults, key, problem[0], f"{where}{problem[1]}")
