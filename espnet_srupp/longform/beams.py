@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from heapq import nlargest
 from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
@@ -53,6 +54,7 @@ class Place(NamedTuple):
     end: int
 
 
+@dataclass(slots=True)
 class State:
     """A prefix after some frames: log-probabilities that a blank or a token came last.
 
@@ -62,16 +64,12 @@ class State:
         place_blank, place_token: the last token of that alignment.
     """
 
-    __slots__ = (
-        *("blank", "token", "best_blank", "best_token"),
-        *("place_blank", "place_token"),
-    )
-
-    def __init__(self, blank: float = NEVER):
-        self.blank = self.best_blank = blank
-        self.token = self.best_token = NEVER
-        self.place_blank: Place | None = None
-        self.place_token: Place | None = None
+    blank: float = NEVER
+    token: float = NEVER
+    best_blank: float = NEVER
+    best_token: float = NEVER
+    place_blank: Place | None = None
+    place_token: Place | None = None
 
     @property
     def total(self) -> float:
@@ -102,7 +100,7 @@ class Beams:
         # a prefix that left and comes back must be the one its extensions are linked to
         self.known: WeakValueDictionary = WeakValueDictionary()
         empty = self.named(None, blank)
-        self.states = {empty: State(0.0)}
+        self.states = {empty: State(blank=0.0, best_blank=0.0)}
         if lm is not None:
             empty.expected = lm.begin()
 
