@@ -15,11 +15,8 @@ TASK = "automatic-speech-recognition"
 # error rates that the Hugging Face Hub knows; its "ter" is another one
 METRICS = ("wer", "cer")
 # settings of a decoding that the constructor of Speech2Text takes
-SEARCH = (
-    *("beam_size", "ctc_weight", "lm_weight", "penalty"),
-    *("maxlenratio", "minlenratio", "normalize_length", "nbest"),
-    *("ctc_window_margin", "time_sync"),
-)
+SEARCH = ("beam_size", "ctc_weight", "lm_weight", "penalty", "maxlenratio")
+SEARCH += ("minlenratio", "normalize_length", "nbest", "ctc_window_margin", "time_sync")
 # its settings are a group
 TRANSDUCERS = "transducer_conf"
 CARD = """---

@@ -11,10 +11,8 @@ from espnet_srupp.recipe.tokens import pieces
 from espnet_srupp.recipe.training import BEGUN
 
 # arguments of ESPnet's beam search that name files of other models
-SEARCH_FILES = (
-    *("lm_train_config", "lm_file", "word_lm_train_config", "word_lm_file"),
-    "ngram_file",
-)
+SEARCH_FILES = ("lm_train_config", "lm_file", "word_lm_train_config", "word_lm_file")
+SEARCH_FILES += ("ngram_file",)
 # by which ESPnet's programs take none
 NONE = {"", "none", "null", "nil"}
 

@@ -15,10 +15,8 @@ COMMON = {
     "frontend_conf.hop_length": 160,
 }
 # ESPnet's encoders with a subsampling of their own; the first is its default
-OWN_SUBSAMPLING = (
-    *("rnn", "vgg_rnn", "wav2vec2", "hubert", "hubert_pretrain", "torchaudiohubert"),
-    *("whisper", "avhubert", "beats"),
-)
+OWN_SUBSAMPLING = ("rnn", "vgg_rnn", "wav2vec2", "hubert", "hubert_pretrain")
+OWN_SUBSAMPLING += ("torchaudiohubert", "whisper", "avhubert", "beats")
 UNKNOWN = "unknown"
 
 

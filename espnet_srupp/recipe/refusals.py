@@ -17,23 +17,18 @@ NUMERIC = {
     "longform": "joined",
 }
 # options that hold words for another program
-ARGUMENTS = (
-    *("asr_args", "lm_args", "inference_args", "lm_train_text", "python", "cuda_cmd"),
-    *("asr_config", "longform_models", "longform_join_args", "longform_args"),
-)
+ARGUMENTS = ("asr_args", "lm_args", "inference_args", "lm_train_text", "python")
+ARGUMENTS += ("cuda_cmd", "asr_config", "longform_models", "longform_join_args")
+ARGUMENTS += ("longform_args",)
 # what run.sh tells ESPnet by itself
-OWN = (
-    *("output_dir", "config", "token_list", "bpemodel", "token_type", "ngpu", "resume"),
-    *("collect_stats", "dry_run", "print_config", "train_shape_file"),
-    *("valid_shape_file", "key_file", "asr_train_config", "asr_model_file"),
-)
+OWN = ("output_dir", "config", "token_list", "bpemodel", "token_type", "ngpu")
+OWN += ("resume", "collect_stats", "dry_run", "print_config", "train_shape_file")
+OWN += ("valid_shape_file", "key_file", "asr_train_config", "asr_model_file")
 # and `longform transcribe`
 OWN_LONGFORM = ("checkpoint", "lm", "out", "force")
 # options that become a part of ESPnet's arguments, and what ESPnet reads otherwise
-FOLDERS = (
-    *("dumpdir", "expdir", "asr_exp", "asr_stats_dir", "asr_tag"),
-    *("lm_exp", "lm_stats_dir", "lm_tag", "inference_tag"),
-)
+FOLDERS = ("dumpdir", "expdir", "asr_exp", "asr_stats_dir", "asr_tag")
+FOLDERS += ("lm_exp", "lm_stats_dir", "lm_tag", "inference_tag")
 MISREAD = re.compile(r"""^[-\[{*&%!|>"'#`@]|,|: | #""")
 
 

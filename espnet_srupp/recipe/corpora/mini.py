@@ -31,10 +31,8 @@ PITCHES = range(25, 76)
 PEAK = 0.5
 NOISE_DB = (-50, -30)  # white noise below the peak of the speech
 
-ACCENTS = [
-    *("en-us", "en", "en-gb-x-rp", "en-gb-scotland"),
-    *("en-029", "en-us-nyc", "en-gb-x-gbcwmd", "en-gb-x-gbclan"),
-]
+ACCENTS = ["en-us", "en", "en-gb-x-rp", "en-gb-scotland"]
+ACCENTS += ["en-029", "en-us-nyc", "en-gb-x-gbcwmd", "en-gb-x-gbclan"]
 # espeak-ng's natural variants; the set that owns one is the only set that hears it.
 # None has "breath", whose noise espeak-ng starts from memory that it never wrote
 VARIANTS = {
