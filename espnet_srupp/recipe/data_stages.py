@@ -227,17 +227,14 @@ def filter_sets(given: Options, names: Layout) -> Iterator[Step]:
         yield Step(
             4,
             f"lengths of {source}",
-            partial(filter_set, source, target, given.rate, *limits.values()),
+            partial(
+                durations.filter_length, source, target, given.rate, *limits.values()
+            ),
             [target],
             [*tables(source), source / "utt2num_samples", source / "utt2hash"],
             {**limits, **given.some("fs")},
             reads=[source],
         )
-
-
-def filter_set(source: Path, target: Path, *limits: float) -> None:
-    if dropped := durations.filter_length(source, target, *limits):
-        say(f"  {dropped} left out for their length, see {target / 'dropped'}")
 
 
 def make_tokens(given: Options, names: Layout) -> Iterator[Step]:

@@ -5,12 +5,13 @@ from pathlib import Path
 from espnet_srupp.recipe import datadir, stage
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_dir
+from espnet_srupp.recipe.progress import say
 from espnet_srupp.recipe.table import read_table, write_table
 
 
 def filter_length(
     source: Path, target: Path, fs: int, min_seconds: float, max_seconds: float
-) -> int:
+) -> None:
     """Makes a set of the utterances whose length is within limits.
 
     Args:
@@ -20,9 +21,6 @@ def filter_length(
         fs: the sampling rate in Hz.
         min_seconds: utterances of this length or less are left out.
         max_seconds: utterances of this length or more are left out.
-
-    Returns:
-        How many were left out.
 
     Raises:
         RecipeError: nothing is left, or the source is bad.
@@ -52,7 +50,8 @@ def filter_length(
         write_table(seconds, directory / "dropped")
         for name in ("feats_type", "audio_format"):
             (directory / name).write_bytes((source / name).read_bytes())
-    return len(dropped)
+    if dropped:
+        say(f"  {len(dropped)} left out for their length, see {target / 'dropped'}")
 
 
 def check_filter(path: Path, filtered: bool) -> None:
