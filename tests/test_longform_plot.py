@@ -45,6 +45,11 @@ def test_rates_are_drawn_by_model():
     assert labels == ["0–10\n5.0 s\nn=9", "10+\n5.0 s\nn=9"]
 
 
+def test_the_name_of_a_set_keeps_its_hyphen():
+    (axes,) = plot.rate_by_length([replace(CELLS[0], bin="dev-clean")]).axes
+    assert axes.get_xticklabels()[0].get_text().startswith("dev-clean\n")
+
+
 def test_a_name_with_an_underscore_before_it_is_in_the_legend():
     hidden = [replace(c, model=f"_{c.model}") for c in CELLS]
     assert legend(plot.rate_by_length(hidden)) == ["_good", "_poor"]

@@ -7,6 +7,7 @@ deletions, insertions and substitutions, stacked.
 """
 
 import argparse
+import re
 from pathlib import Path
 from unicodedata import east_asian_width
 
@@ -29,6 +30,8 @@ KINDS = {"deletions": "#332288", "insertions": "#DDCC77", "substitutions": "#BBB
 # and Okabe and Ito's
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = "osD^vP"
+# of seconds, as `cells.by_length` writes it
+RANGE = re.compile(r"^([\d.e+]+)-([\d.e+]+)$")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -157,7 +160,7 @@ def label_bins(axes: Axes, cells: list[Cell]) -> None:
     labels = []
     for cell in {cell.bin: cell for cell in cells}.values():
         mean = f"{cell.seconds:.{0 if cell.seconds >= 10 else 1}f} s"
-        name = plain(cell.bin.replace("-", "–"))
+        name = plain(RANGE.sub(r"\1–\2", cell.bin))
         labels.append(f"{name}\n{mean}\nn={cell.utterances}")
     axes.set_xticks(range(len(labels)), labels, fontsize=8)
     axes.set_xlabel("utterances: range of seconds or set, mean length, number")
