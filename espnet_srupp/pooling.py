@@ -55,7 +55,7 @@ def stacks(pooling: list[int], ends: Container[int]) -> list[tuple[int, int, int
     Returns:
         (first, last, pooling): the layers [first, last), from 0.
     """
-    joined = (k > 1 and pooling[i - 1 : i] == [k] for i, k in enumerate(pooling))
+    joined = (i > 0 and k > 1 and pooling[i - 1] == k for i, k in enumerate(pooling))
     starts = [i for i, join in enumerate(joined) if i in ends or not join]
     return [(i, j, pooling[i]) for i, j in pairwise([*starts, len(pooling)])]
 

@@ -79,7 +79,7 @@ def run(trainings: Sequence[Options], names: Layout) -> None:
             with --strict true or in a test set, at a token of the training set that
             the token list lacks, elsewhere at more than a tenth.
     """
-    *_, given = trainings
+    given = trainings[-1]
     configs = [config.read(each.asr_config, each.asr_args) for each in trainings]
     tests = [path.name for path in names.tests.values()]
     found = [

@@ -47,8 +47,7 @@ def tag(given: Mapping[str, object]) -> str:
 
 def input_layer(given: Mapping[str, object]) -> object:
     """The encoder's `input_layer`, UNKNOWN for an encoder that has none."""
-    default, *_ = OWN_SUBSAMPLING
-    own = given.get("encoder", default) in OWN_SUBSAMPLING
+    own = given.get("encoder", OWN_SUBSAMPLING[0]) in OWN_SUBSAMPLING
     return given.get("encoder_conf.input_layer", UNKNOWN if own else "conv2d")
 
 

@@ -67,7 +67,9 @@ def walked(path: str, size: int, changed: int) -> Counter[int]:
         tag = data[begin : begin + min(first.length, TAG_BYTES)]
         if COUNT.search(tag):
             return Counter()
-        return counted(data, begin + first.length * bool(TAG.search(tag)), first.kind)
+        if TAG.search(tag):
+            begin += first.length
+        return counted(data, begin, first.kind)
 
 
 def counted(data: mmap.mmap, at: int | None, kind: tuple[int, int]) -> Counter[int]:

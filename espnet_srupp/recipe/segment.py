@@ -22,7 +22,7 @@ def limits(start: float, end: float | None, rate: int, samples: int) -> tuple[in
     most = samples + max(1, int(OVERSHOOT * rate))
     begin = round(min(start * rate, most))
     stop = samples if end is None else round(min(end * rate, most))
-    return begin, samples if begin < samples < stop < most else stop
+    return begin, (samples if begin < samples < stop < most else stop)
 
 
 def beyond(path: str, samples: int, rate: int, name: str, end: float) -> DataError:

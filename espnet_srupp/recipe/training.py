@@ -139,7 +139,7 @@ def gpus_here() -> int:
 
 def place(options: Options, ngpu: int) -> str:
     """Where the training runs, in words."""
-    devices = f"{ngpu} GPU{'s' * (ngpu > 1)}" if ngpu else "the CPU"
+    devices = f"{ngpu} GPU{'s' if ngpu > 1 else ''}" if ngpu else "the CPU"
     if options.host:
         return f"{options.host} by SSH"
     if options.cuda_cmd:
