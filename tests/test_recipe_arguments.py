@@ -105,7 +105,8 @@ def test_mistake_is_named_in_one_sentence(words, culprits):
 
 
 @pytest.mark.parametrize(
-    ("fs", "rate"), [("16k", 16000), ("8000", 8000), ("22.05k", 22050)]
+    ("fs", "rate"),
+    [("16k", 16000), ("8000", 8000), ("22.05k", 22050), ("8.001k", 8001)],
 )
 def test_rate_is_in_hertz(fs, rate):
     assert options("--fs", fs).rate == rate

@@ -211,7 +211,7 @@ class Options:
     def rate(self) -> int:
         """The sampling rate in Hz."""
         number, thousand = self.fs.removesuffix("k"), self.fs.endswith("k")
-        return int(float(number) * (1000 if thousand else 1))
+        return round(float(number) * (1000 if thousand else 1))
 
     @property
     def skips(self) -> list[int]:
