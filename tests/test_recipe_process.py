@@ -243,6 +243,15 @@ def test_a_log_that_is_put_aside_is_followed_in_its_new_file(tmp_path):
     assert tail.lines() == ["new, and longer"]
 
 
+def test_a_log_that_begins_anew_is_followed_from_its_begin(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("old, and longer\n")
+    tail = Tail(log)
+    # in the same file, as a new one may be by its number
+    log.write_text("new\n")
+    assert tail.lines() == ["new"]
+
+
 def test_a_line_that_is_half_written_is_told_once_it_is_whole(tmp_path):
     (tmp_path / "log").write_text("earlier\n")
     tail = Tail(tmp_path / "log")

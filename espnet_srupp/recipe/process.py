@@ -221,8 +221,10 @@ class Tail:
         if not self.path.exists():
             return []
         with open(self.path, "rb") as file:
-            if (number := os.fstat(file.fileno()).st_ino) != self.file:
-                self.file, self.offset = number, 0
+            found = os.fstat(file.fileno())
+            # a new file may have the number of the one that was removed before
+            if found.st_ino != self.file or found.st_size < self.offset:
+                self.file, self.offset = found.st_ino, 0
             file.seek(self.offset)
             text = file.read()
         whole = text[: text.rfind(b"\n") + 1]
