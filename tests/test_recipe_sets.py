@@ -11,6 +11,7 @@ from espnet_srupp.recipe import asr, datadir
 from espnet_srupp.recipe.corpora import mini, sets
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.stamp import STAMP
 
 GIVEN = ["--corpus", "mini", "--train_set", "train", "--valid_set", "dev"]
 GIVEN += ["--test_sets", "test", "--stop_stage", "1"]
@@ -18,6 +19,12 @@ GIVEN += ["--test_sets", "test", "--stop_stage", "1"]
 
 def one(text):
     return DataDir({"a": "a.wav"}, {"a": text}, {"a": "speaker"})
+
+
+def write_mine(data, path):
+    """Writes a set as the user does, without a mark."""
+    datadir.write(data, path)
+    (path / STAMP).unlink()
 
 
 def text(path):
@@ -42,7 +49,7 @@ def test_a_set_of_stage_1_that_cannot_be_made_any_more_goes(data):
 
 @pytest.mark.parametrize("made", [one("TWO"), None], ids=["made", "not made"])
 def test_a_set_of_the_user_stays(made, data):
-    datadir.write(one("MINE"), data / "test")
+    write_mine(one("MINE"), data / "test")
     try:
         sets.write({"test": made}, data)
     except RecipeError as error:
@@ -61,7 +68,7 @@ def test_a_set_of_the_user_that_is_called_as_one_of_stage_2_stays(
     ids = ("a", "b")
     mine = DataDir(*(dict.fromkeys(ids, value) for value in ("a.wav", "MINE", "s")))
     for each in ("train", name):
-        datadir.write(mine, Path("data", each))
+        write_mine(mine, Path("data", each))
     given = [*GIVEN, "--stage", "2", "--stop_stage", "2", "--nj", "1"]
     given += ["--speed_perturb_factors", "0.9", "--train_joined", "2"]
     given += ["--longform_join_args", "--group '()'"]
@@ -81,7 +88,7 @@ def test_a_set_of_the_user_is_seen_before_the_corpus_is_made(
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(mini, "prepare", lambda *_: pytest.fail("it was made"))
-    datadir.write(one("MINE"), Path("data/test"))
+    write_mine(one("MINE"), Path("data/test"))
     assert asr.main(GIVEN) == 1
     assert "error: data/test is there and is not of stage 1" in capsys.readouterr().err
     assert text(Path("data/test")) == "MINE"

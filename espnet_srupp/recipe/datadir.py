@@ -104,21 +104,19 @@ def without(data: DataDir, utterances: Collection[str]) -> DataDir:
     return left
 
 
-def write(data: DataDir, path: Path, ours: bool = False) -> None:
+def write(data: DataDir, path: Path) -> None:
     """Writes a data directory, all of it or nothing; an old one is replaced.
 
     Args:
         data: what to write, in any order.
-        path: the directory.
-        ours: stages 1 and 2 may replace it, see `stamp`.
+        path: the directory, which stages 1 and 2 may replace, see `stamp`.
 
     Raises:
         RecipeError: as for `read`, or the disk is full.
     """
     with atomic_dir(path) as directory:
         write_files(data, directory, path)
-        if ours:
-            stamp(directory)
+        stamp(directory)
 
 
 def write_files(data: DataDir, directory: Path, path: Path) -> None:
@@ -167,7 +165,7 @@ def combine(sources: list[Path], target: Path, strict: bool = False) -> None:
                     "rename one"
                 )
             mine |= others
-    write(made, target, ours=True)
+    write(made, target)
 
 
 def usable(path: Path, strict: bool) -> DataDir:

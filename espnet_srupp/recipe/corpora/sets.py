@@ -24,6 +24,6 @@ def write(made: Mapping[str, DataDir | None], data: Path) -> None:
         path = data / name
         if contents is not None:
             check_ours(path, 1)
-            datadir.write(contents, path, ours=True)
+            datadir.write(contents, path)
         elif stamped(path):
             rmtree(path)
