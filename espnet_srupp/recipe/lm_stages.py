@@ -46,7 +46,7 @@ def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
         partial(statistics.gather, given, names, texts, names.lm_stats, command),
         commands.lm_shapes(given, names),
         [*texts.values(), names.token_list],
-        reads=read(names),
+        reads=text_places(names),
     )
 
 
@@ -77,7 +77,7 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
         [names.lm_train, names.lm_valid, names.token_list, *needed],
         settings | given.some("lm_fold_length"),
         check=lambda: training.check(given, names.lm_exp, step.record(), begins),
-        reads=[shapes[0], *read(names)],
+        reads=[shapes[0], *text_places(names)],
     )
     yield step
 
@@ -98,6 +98,6 @@ def measure_perplexity(given: Options, names: Layout) -> Iterator[Step]:
     )
 
 
-def read(names: Layout) -> list[Path]:
+def text_places(names: Layout) -> list[Path]:
     """Where the text of a training lies."""
     return [names.lm_train, names.lm_valid.parent]
