@@ -24,7 +24,6 @@ cer_ctc=0.864, time=4.5 seconds, total_count=4
 
 
 def follow(tmp_path, lines, earlier=""):
-    (tmp_path / "checkpoint.pth").touch()
     log = tmp_path / "train.log"
     log.write_text(earlier)
     shown = View(log)
@@ -185,24 +184,18 @@ def test_training_without_finite_gradients_is_broken(tmp_path):
     assert not follow(tmp_path, LINES).broken
 
 
-def test_the_checkpoint_of_an_epoch_is_kept_once_its_model_is_there(
-    tmp_path, monkeypatch
+@pytest.mark.parametrize(
+    "end", [LINES[-1], "There are no improvements in this epoch\n"]
+)
+def test_alpha_of_an_epoch_is_recorded_once_its_model_is_there(
+    tmp_path, monkeypatch, end
 ):
-    kept = []
-    monkeypatch.setattr(view.checkpoints, "save", kept.append)
+    recorded = []
+    monkeypatch.setattr(view.alphas, "record", lambda *given: recorded.append(given))
     follow(tmp_path, LINES[:-1])
-    assert kept == []
-    follow(tmp_path, LINES)
-    assert kept == [tmp_path]
-
-
-def test_the_checkpoint_of_an_epoch_without_progress_is_kept_as_well(
-    tmp_path, monkeypatch
-):
-    kept = []
-    monkeypatch.setattr(view.checkpoints, "save", kept.append)
-    follow(tmp_path, ["(trainer:457) INFO: There are no improvements in this epoch\n"])
-    assert kept == [tmp_path]
+    assert recorded == []
+    follow(tmp_path, [*LINES[:-1], end])
+    assert recorded == [(tmp_path, 1)]
 
 
 def test_the_time_left_is_that_of_all_epochs_so_far(tmp_path, capsys):

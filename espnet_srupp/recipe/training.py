@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from espnet_srupp.recipe import (
-    checkpoints,
     commands,
     config,
     epochs,
@@ -66,7 +65,6 @@ def train(
             say(f"  {before}, which had these settings, goes on as {exp}")
             before.rename(exp)
     check_epochs(exp, record)
-    checkpoints.restore(exp)
     stage.write(exp / BEGUN, {**record, "machine": machine(options, ngpu)})
     view = View(exp / "train.log")
     say(f"  ESPnet is starting on {place(options, ngpu)}, log: {view.log}")
@@ -82,7 +80,6 @@ def train(
             f"no step of epoch {view.epoch} had a finite gradient, so ESPnet stopped: "
             f"lower the learning rate in its YAML (log: {view.log})"
         )
-    checkpoints.remove(exp)
     pictures.curves(exp)
 
 

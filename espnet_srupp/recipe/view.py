@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from espnet_srupp.recipe import alphas, checkpoints, config, epochs, init_param
+from espnet_srupp.recipe import alphas, config, epochs, init_param
 from espnet_srupp.recipe.epochs import Epoch
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.process import Tail
@@ -63,7 +63,6 @@ class View:
         elif epoch := epochs.parse(line):
             self.finished(epoch)
         elif "best model has been updated" in line or "no improvements" in line:
-            checkpoints.save(self.log.parent)
             alphas.record(self.log.parent, self.epoch)
         elif "gradients at all steps are invalid" in line:
             self.broken = True
