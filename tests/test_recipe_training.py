@@ -282,3 +282,17 @@ def test_too_many_epochs_are_told_by_the_check_of_a_training(tmp_path):
     record = begin(tmp_path / "exp", 1, epochs=4)
     with pytest.raises(RecipeError, match="4 epochs, more than max_epoch 3"):
         training.check(Options(ngpu=0), tmp_path / "exp", record)
+
+
+def test_a_damaged_checkpoint_is_not_gone_on_from(tmp_path, train):
+    exp = tmp_path / "exp"
+    record = begin(exp, 1, epochs=1)
+    torch.save({"epoch": 1}, exp / "checkpoint.pth")
+    whole = (exp / "checkpoint.pth").read_bytes()
+    (exp / "checkpoint.pth").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(RecipeError, match="checkpoint.pth is damaged.* --force"):
+        training.check(Options(ngpu=0), exp, record)
+    with pytest.raises(RecipeError, match="checkpoint.pth is damaged.* --force"):
+        train(exp, record)
+    train(exp, record, force=True)
+    assert (tmp_path / "exp.1" / "checkpoint.pth").exists()

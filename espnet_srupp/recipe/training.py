@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -53,8 +54,8 @@ def train(
             one that was kept so, and depended on this, goes on instead.
 
     Raises:
-        RecipeError: there is no such GPU, the training is past max_epoch, ESPnet
-            failed, or no gradient was finite.
+        RecipeError: there is no such GPU, the training is past max_epoch, its
+            checkpoint is damaged, ESPnet failed, or no gradient was finite.
     """
     ngpu = gpus(options)
     if anew(options, exp, record):
@@ -64,7 +65,7 @@ def train(
         if before:
             say(f"  {before}, which had these settings, goes on as {exp}")
             before.rename(exp)
-    check_epochs(exp, record)
+    check_last(exp, record)
     stage.write(exp / BEGUN, {**record, "machine": machine(options, ngpu)})
     view = View(exp / "train.log")
     say(f"  ESPnet is starting on {place(options, ngpu)}, log: {view.log}")
@@ -89,13 +90,13 @@ def check(
     """Sees that a training can begin or go on.
 
     Raises:
-        RecipeError: there is no such GPU, the training is past max_epoch, it would
-            put aside a file that it needs, such as the model to begin with, or `begins`
-            are no parameters (`init_param.check`).
+        RecipeError: there is no such GPU, the training is past max_epoch, its
+            checkpoint is damaged, it would put aside a file that it needs, such as the
+            model to begin with, or `begins` are no parameters (`init_param.check`).
     """
     gpus(options)
     if not anew(options, exp, record):
-        return check_epochs(exp, record)
+        return check_last(exp, record)
     for needed in record["inputs"]:
         if exp.resolve() in Path(needed).resolve().parents:
             raise RecipeError(
@@ -103,7 +104,7 @@ def check(
                 "put aside: give it another name by --asr_tag (or --lm_tag)"
             )
     if before := None if options.force else kept(exp, record):
-        return check_epochs(before, record)
+        return check_last(before, record)
     init_param.check(begins)
 
 
@@ -172,12 +173,19 @@ def has_epoch(exp: Path) -> bool:
     return any(exp.glob("*.pth"))
 
 
-def check_epochs(exp: Path, record: Mapping) -> None:
-    """Sees that a training that goes on has not gone on for too long.
+def check_last(exp: Path, record: Mapping) -> None:
+    """Sees that a training can go on from where the last one ended.
 
     Raises:
-        RecipeError: it has more epochs than it is to have.
+        RecipeError: it has more epochs than it is to have, or its checkpoint is
+            damaged, as a copy that was cut off.
     """
+    checkpoint = exp / "checkpoint.pth"
+    if checkpoint.exists() and not zipfile.is_zipfile(checkpoint):
+        raise RecipeError(
+            f"{checkpoint} is damaged, so that the training cannot go on: give --force "
+            "true to train anew and keep what there is aside"
+        )
     trained = epochs.read(epochs.logs(exp)) if has_epoch(exp) else []
     last = config.number(record["options"], "max_epoch", MAX_EPOCH, int)
     if trained and trained[-1].number > last:
