@@ -243,7 +243,7 @@ def test_a_log_that_is_put_aside_is_followed_in_its_new_file(tmp_path):
     assert tail.lines() == ["new, and longer"]
 
 
-def test_a_log_that_begins_anew_is_followed_from_its_begin(tmp_path):
+def test_a_log_that_begins_anew_is_followed_from_its_first_line(tmp_path):
     log = tmp_path / "log"
     log.write_text("old, and longer\n")
     tail = Tail(log)

@@ -27,7 +27,8 @@ def test_it_was_killed_and_resumed(trained):
     # each of the four kills in a write strikes, and at least two go on from an epoch
     assert trained["finished"][:4] == [False] * 4
     assert trained["resumed"] >= 2
-    assert trained["loadable"] >= 2
+    # from the first epoch's model on there is always a checkpoint
+    assert trained["loadable"] == [False, False, True, True, True, True]
 
 
 def test_parameters_optimiser_and_averages_are_bit_equal(trained):

@@ -102,12 +102,12 @@ def main():
     # in the middle of the first checkpoint, of the first model, of later ones
     kills = [{"writing": n} for n in (1, 2, 3, 4)]
     kills += [{"seconds": chance.uniform(0, duration)} for _ in range(2)]
-    exp, loadable, finished = folder / "killed", 0, []
+    exp, loadable, finished = folder / "killed", [], []
     for kill in kills:
         finished.append(train(folder, exp, **kill))
-        if (exp / "checkpoint.pth").exists():
+        loadable.append((exp / "checkpoint.pth").exists())
+        if loadable[-1]:
             torch.load(exp / "checkpoint.pth", weights_only=False)
-            loadable += 1
     assert train(folder, exp)
     log = (exp / "train.log").read_text()
     print(
