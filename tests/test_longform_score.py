@@ -116,7 +116,8 @@ def test_six_speakers_or_recordings_have_an_interval(sources):
         model: Result(tally(Pair("A B", text, False)), None)
         for model, text in said.items()
     }
-    some = [Utterance(f"{n}", 1.0, results) for n in range(sources)]
+    # of two utterances each, which count for no more than one would
+    some = [Utterance(f"{n // 2}", 1.0, results) for n in range(2 * sources)]
     (good, poor), (difference,) = score_bin("wer", "all", some, 100, 0)
     known = sources == 6
     # nobody never errs
@@ -160,6 +161,14 @@ def test_a_bin_is_scored_without_a_model_that_has_none_of_it(folder, capsys):
         ("all", "good"): (2, 9),
         ("all", "poor"): (2, 9),
     }
+
+
+def test_a_bin_that_no_model_has_decoded_is_left_out(folder):
+    for model, text in (("good", TEXT), ("poor", POOR)):
+        write(folder / model / "text", {u: text[u] for u in ("u1", "u2", "u3")})
+    assert score(folder) == 1
+    found = {bin_: cell.utterances for (bin_, _), cell in cells(folder).items()}
+    assert found == {"0-10": 1, "10-20": 2, "all": 3}
 
 
 def test_results_of_something_else_are_told(folder, capsys):
@@ -210,16 +219,26 @@ def test_bins_begin_at_0_in_any_case(folder):
     ]
 
 
+def test_bins_may_begin_at_parts_of_a_second(folder):
+    assert score(folder, "--bins", "4.5,5,5.5") == 0
+    found = {b: c.utterances for (b, model), c in cells(folder).items() if "g" in model}
+    assert found == {"5-5.5": 1, "5.5+": 3, "all": 4}
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["--bins", "10,5"], "--bins 10,5 are not rising"),
+        (["--bins", "0,10,10"], "--bins 0,10,10 are not rising"),
+        (["--bins=-5,10"], "--bins -5,10 are not rising"),
+        (["--bins", "0,nan"], "--bins 0,nan are not rising"),
         (["--bins", "0,x"], "--bins 0,x are not rising"),
         (["--bins", "0,inf"], "--bins 0,inf are not rising"),
         (["--bins", ""], "are not rising numbers of seconds"),
         (["--samples", "0"], "--samples 0 is not 1 or more"),
         (["--seed", "-1"], "--seed -1 is not 0 or more"),
         (["--fs", "0"], "--fs 0 is not 1 or more"),
+        (["--nj", "0"], "--nj 0 is not 1 or more"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
     ],
 )
@@ -264,15 +283,45 @@ def test_what_was_asked_for_is_in_the_scores(folder):
     assert settings["models"]["good"] == str(folder / "good" / "text")
 
 
-def test_columns_are_those_of_the_head(folder):
+def read_markdown(path):
+    """Rows of each table below a heading, as dictionaries."""
+    found = {}
+    for part in path.read_text().split("\n#")[1:]:
+        title, *lines = part.strip("# \n").splitlines()
+        head, _, *rows = (x.strip("| ").split(" | ") for x in lines if x[:1] == "|")
+        found[title] = [dict(zip(head, row, strict=True)) for row in rows]
+    return found
+
+
+def test_each_unit_has_its_own_tables_to_read(folder):
     assert score(folder) == 0
-    lines = (folder / "out" / "scores.md").read_text().splitlines()
-    head, row = (
-        next(line for line in lines if line.startswith(begin)).strip("| ").split(" | ")
-        for begin in ("| bin |", "| 40+ | 45.0 | 1 | 1 | 3 | poor ")
-    )
-    told = dict(zip(head, row, strict=True))
-    assert (told["Sub"], told["Del"], told["Ins"]) == ("0.00", "100.00", "0.00")
+    found = read_markdown(folder / "out" / "scores.md")
+    assert {title: len(rows) for title, rows in found.items()} == {
+        **{"WER": 8, "WER, models compared": 4},
+        **{"CER": 8, "CER, models compared": 4},
+    }
+    assert [
+        found[unit][2][name] for unit, name in (("WER", "words"), ("CER", "characters"))
+    ] == ["7", "12"]
+
+
+def test_a_model_alone_is_compared_with_none(folder):
+    words = [str(folder / "ref"), f"good={folder / 'good'}", "--fs", "1000"]
+    assert main(["score", *words, "--out", str(folder / "out")]) == 0
+    assert [*read_markdown(folder / "out" / "scores.md")] == ["WER", "CER"]
+
+
+def test_columns_are_those_of_the_head(folder):
+    write_table(dict(zip(TEXT, "aabc", strict=True)), folder / "ref" / "utt2spk")
+    assert score(folder) == 0
+    told = read_markdown(folder / "out" / "scores.md")["WER"][-1]
+    assert told == {
+        **{"bin": "all", "mean seconds": "18.9", "speakers or recordings": "3"},
+        **{"utterances": "4", "words": "14", "model": "poor", "WER": "42.86"},
+        **{"95 % interval": "not known", "Sub": "7.14", "Del": "28.57", "Ins": "7.14"},
+        **{"repeated": "0.00", "real-time factor": "not logged"},
+        "peak memory": "not logged",
+    }
 
 
 def test_bounds_of_a_difference_have_signs():
