@@ -72,6 +72,7 @@ def test_every_bit_is_kept(tmp_path, subtype, dtype, suffix):
     assert join(tmp_path, "--num-utts", "2") == 0
     (path,) = datadir.read(tmp_path / "target").wav.values()
     assert path.endswith(f".{suffix}")
+    assert (tmp_path / "target" / "audio_format").read_text() == f"{suffix}\n"
     assert soundfile.info(path).subtype == subtype
     parts = [soundfile.read(file, dtype=dtype)[0] for file in wav.values()]
     made = soundfile.read(path, dtype=dtype)[0]
@@ -121,8 +122,9 @@ def of_changing_bit_rate(folder, data):
 
 
 def of_days(folder, data):
-    """By its header alone: zeros for it would fill the memory."""
-    flac_of(1 << 35, RATE)(Path(data.wav["1-20-0000"]))
+    """By their headers alone: zeros for one would fill the memory."""
+    for name in ("1-20-0000", "1-20-0001"):
+        flac_of(1 << 35, RATE)(Path(data.wav[name]))
 
 
 @pytest.mark.parametrize(
@@ -164,6 +166,7 @@ def of_days(folder, data):
             [
                 "0001 is not made, and 1-20-0000, 1-20-0001, 1-20-0002 are left out",
                 "0000.flac (utterance 1-20-0000) is",
+                "0001.flac (utterance 1-20-0001) is",
             ],
             {"1-20-0003", "1-21-0004"},
         ),
@@ -185,6 +188,8 @@ def test_bad_audio_is_named_and_the_rest_joined(
     assert {row[1] for row in provenance(chapters)} == left
     made = datadir.read(chapters / "target")
     assert made.text.keys() == audio(chapters).keys()
+    written = (chapters / "target" / "audio").iterdir()
+    assert {path.stem for path in written} == made.text.keys()
 
 
 def test_mp3_without_a_length_is_joined_whole(tmp_path):
@@ -203,6 +208,20 @@ def test_nothing_is_written_where_all_is_bad(chapters, capsys):
     assert join(chapters, "--num-utts", "3") == 1
     assert capsys.readouterr().err.count("is corrupt") == len(ALL)
     assert not (chapters / "target").exists()
+
+
+def test_each_file_of_several_channels_is_told_once_for_all_its_segments(
+    tmp_path, capsys
+):
+    stereo = np.zeros((1000, 2))
+    wav = {t: save(tmp_path / f"{t}.wav", stereo) for t in ("talk1", "talk2")}
+    times = {f"{talk}-{n}": (talk, n / 5, n / 5 + 0.1) for talk in wav for n in (0, 1)}
+    text, speakers = dict.fromkeys(times, "A"), dict.fromkeys(times, "talk")
+    datadir.write(DataDir(wav, text, speakers, times), tmp_path / "source")
+    assert join(tmp_path, "--num-utts", "2") == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert "talk1.wav (utterance talk1) has 2 channels" in first
+    assert "talk2.wav (utterance talk2) has 2 channels" in second
 
 
 def test_what_is_bad_in_a_file_of_several_recordings_is_told_once(tmp_path, capsys):
