@@ -62,6 +62,12 @@ def found(data, pattern=None):
             "sp0.9-fash",
             id="perturbed",
         ),
+        pytest.param(
+            {"sp2-fash-an251-b": "sp2-fash", "sp2-fash-an252-b": "sp2-fash"},
+            "sp2-fash",
+            "sp2-fash",
+            id="twice as fast",
+        ),
     ],
 )
 def test_ids_tell_the_group(speakers, name, speaker):
@@ -108,6 +114,12 @@ def test_a_pattern_comes_before_segments():
     }
 
 
+def test_across_recordings_each_is_over_before_the_next_one_begins():
+    segments = {**SEGMENTS, "c": ("other", 3.0, 4.0)}
+    data = segmented(segments, dict.fromkeys(segments, "ann"))
+    assert found(data, "()") == {"ann-all": ("ann", ["c", "b", "a"])}
+
+
 def test_two_speakers_of_a_recording_are_apart_unless_it_is_whole():
     data = segmented(SEGMENTS, {"a": "ann", "b": "bob", "c": "bob"})
     assert found(data) == {
@@ -115,6 +127,7 @@ def test_two_speakers_of_a_recording_are_apart_unless_it_is_whole():
         "bob-talk": ("bob", ["b"]),
         "bob-other": ("bob", ["c"]),
     }
+    assert list(found(data)) == ["ann-talk", "bob-other", "bob-talk"]
     whole = {g.name: (g.speaker, g.utterances) for g in recordings(data)}
     assert whole == {"talk": ("talk", ["b", "a"]), "bob-other": ("bob", ["c"])}
 
@@ -146,6 +159,10 @@ def test_a_pattern_alone_decides(pattern, expected):
             id="unknown",
         ),
         pytest.param(
+            {"1-20-00000": "1"}, None, "^1-20-00000 is named as in none", id="longer"
+        ),
+        pytest.param({"u": "s"}, "(x)?u", "^u is not matched by", id="no-part"),
+        pytest.param(
             {"u": "s"}, "(x)", r"^u is not matched by --group '\(x\)'", id="no"
         ),
         pytest.param({"u": "s"}, "(x", "is not a regular expression", id="broken"),
@@ -172,6 +189,10 @@ def test_groups_of_the_same_name_are_told_apart_by_their_speakers():
         "a-b": ("a", ["u"]),
         "a-b-a-b": ("a-b", ["v"]),
     }
+    segments = {"t": ("b-b-x", 0.0, 1.0), "u": ("b-x", 0.0, 1.0)}
+    segments["v"] = segments["w"] = ("x", 0.0, 1.0)
+    data = segmented(segments, {"t": "b", "u": "b", "v": "b", "w": "c"})
+    assert sorted(sum((g.utterances for g in groups(data, None, [])), [])) == [*"tuvw"]
 
 
 def test_a_speaker_called_sp1_is_no_speed():
@@ -187,4 +208,13 @@ def test_a_pattern_does_not_see_the_prefix_of_speed_perturbation():
     assert found(data, r"^(\w)_") == {
         "a": ("a", ["a_1", "a_2"]),
         "sp0.9-a": ("sp0.9-a", ["sp0.9-a_1", "sp0.9-a_2"]),
+    }
+
+
+def test_all_that_is_joined_at_a_speed_is_no_speakers():
+    ids = ["a_1", "b_1", "sp0.9-a_1", "sp0.9-b_1"]
+    data = unsegmented({u: u.partition("_")[0] for u in ids})
+    assert found(data, "()") == {
+        "all": ("", ["a_1", "b_1"]),
+        "sp0.9-all": ("", ["sp0.9-a_1", "sp0.9-b_1"]),
     }
