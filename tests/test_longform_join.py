@@ -182,7 +182,7 @@ def test_a_whole_talk_that_lost_a_segment_is_left_out(talk, capsys, name, good, 
 
 
 @pytest.mark.parametrize(
-    "line", [b"talk-\xe9 talk 0.25 0.3", b"talk-0 other 0 1\ntalk-0 talk 0.25 0.3"]
+    "line", [b"talk-1\xe9 talk 0.25 0.3", b"talk-0 other 0 1\ntalk-0 talk 0.25 0.3"]
 )
 def test_a_whole_talk_is_left_out_for_a_segment_that_cannot_be_read(talk, line, capsys):
     source = talk / "source"
@@ -198,6 +198,15 @@ def test_a_whole_talk_is_left_out_for_a_segment_that_cannot_be_read(talk, line, 
     assert join(talk, "--whole") == 1
     assert "talk is left out, as a segment of it is" in capsys.readouterr().err
     assert not (talk / "target").exists()
+
+
+def test_a_segment_without_a_recording_is_told_and_the_rest_joined(talk, capsys):
+    for name, line in (("segments", ""), ("text", " D"), ("utt2spk", " talk")):
+        table = talk / "source" / name
+        table.write_text(f"{table.read_text()}talk-4{line}\n")
+    assert join(talk, "--whole") == 1
+    assert "talk-4 has nothing after it" in capsys.readouterr().err
+    assert datadir.read(talk / "target").text == {"talk-long0001": "A B C"}
 
 
 def test_segments_are_cut_and_joined(talk):
@@ -262,6 +271,8 @@ def test_a_segment_of_no_length_is_named_and_the_rest_joined(talk, capsys, times
     ("words", "sentence"),
     [
         (["--num-utts", "0"], "--num-utts 0 is not a number above 0"),
+        (["--num-utts", "2", "--nj", "0"], "--nj 0 is not a number above 0"),
+        (["--target-seconds", "inf"], "--target-seconds inf is not a number above 0"),
         (["--target-seconds", "nan"], "--target-seconds nan is not a number above 0"),
         (["--num-utts", "2", "--gap", "-1"], "--gap -1.0 is not 0 or more"),
         (["--num-utts", "2", "--gap", "inf"], "--gap inf is not 0 or more"),
@@ -288,6 +299,13 @@ def test_the_source_is_not_replaced_however_it_is_called(
     assert main(["join", *paths, "--num-utts", "2"]) == 1
     assert "would be replaced" in capsys.readouterr().err
     datadir.read(chapters / "source")
+
+
+def test_a_target_in_a_folder_that_cannot_be_made_is_told(chapters, capsys):
+    (chapters / "target").touch()
+    words = [str(chapters / "source"), str(chapters / "target" / "new")]
+    assert main(["join", *words, "--num-utts", "2"]) == 1
+    assert "error: the folder of TARGET, " in capsys.readouterr().err
 
 
 def test_what_join_did_not_make_is_not_replaced(chapters, capsys):
