@@ -35,6 +35,12 @@ def test_what_is_written_is_read(tmp_path):
     assert transcript.read(tmp_path, "a", SETTINGS) == item
 
 
+def test_a_result_is_for_people_to_read_too(tmp_path):
+    transcript.write(made([Word("Ü", 1 / 3, 2 / 3)]), tmp_path)
+    content = (tmp_path / "a.json").read_text("utf-8")
+    assert '"Ü"' in content and "0.333," in content and "0.667\n" in content
+
+
 @pytest.mark.parametrize("change", [{"search": "prefix"}, {"beam_size": 2}])
 def test_results_of_other_settings_are_not_taken(tmp_path, change):
     transcript.write(made(), tmp_path)
@@ -143,6 +149,12 @@ def test_cues_stay_a_second_and_do_not_overlap():
 
 def test_chinese_is_written_without_blanks():
     assert cues([Word("你", 0, 0.1), Word("好", 0.2, 0.3)], "")[0][2] == "你好"
+
+
+@pytest.mark.parametrize(("blank", "glued"), [("", False), (" ", True)])
+def test_a_line_without_blanks_is_as_wide_as_one_with_them(blank, glued):
+    words = [replace(word, glued=glued) for word in evenly(100, "字", every=0.01)]
+    assert [len(cue[2]) for cue in cues(words, blank)] == [80, 20]
 
 
 def test_words_are_glued_where_their_script_has_no_blanks(tmp_path):
