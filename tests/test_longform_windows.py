@@ -1,5 +1,7 @@
 """Windows cover a recording, and their words are joined without loss or doubling."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from espnet2.asr.ctc import CTC
@@ -88,6 +90,35 @@ def test_window_and_overlap_are_given_in_seconds():
     assert decoder.words(torch.arange(600), 6.0, shares.append) == []
     assert recogniser.heard == list(spans(600, 200, 50))
     assert shares == [end / 600 for _, end in recogniser.heard]
+
+
+class Numbered(Joint):
+    """Hears the number of the window at each tenth frame, wherever that begins."""
+
+    def decode(self, xs):
+        self.recogniser.windows += 1
+        heard = range(-int(xs[0]) % 10, len(xs), 10)
+        return [Token(self.recogniser.windows, t, t + 2) for t in heard]
+
+
+class Heard(Silent):
+    """Gives the features as they are, the first of them half a frame late."""
+
+    windows = 0
+    spelling = Spelling("word", ["<blank>", *"ABCD"])
+
+    def encode(self, xs):
+        return xs, Clock(self.frame / 2, self.frame)
+
+
+def test_words_of_each_window_reach_to_the_middle_of_its_overlaps():
+    decoder = Numbered(Heard(), None, window=2.0, overlap=0.5)
+    found = decoder.words(torch.arange(600), 6.0, lambda _: None)
+    assert [w.start for w in found] == pytest.approx(
+        [t / 10 + 0.005 for t in range(60)]
+    )
+    # they begin at frames 0, 133, 266 and 400 and overlap around 166, 299 and 433
+    assert "".join(w.text for w in found) == "A" * 17 + "B" * 13 + "C" * 14 + "D" * 16
 
 
 @pytest.mark.parametrize("shift", [-0.15, 0.0, 0.04, 0.15])
@@ -190,6 +221,15 @@ def test_tokens_are_aligned_to_where_ctc_has_them():
         Token(2, 3, 5),
         Token(2, 6, 7),
     ]
+
+
+def test_marks_of_begin_and_end_and_blanks_are_no_tokens():
+    ctc = SimpleNamespace(log_softmax=lambda xs: xs)
+    recogniser = SimpleNamespace(espnet=SimpleNamespace(ctc=ctc, blank_id=0))
+    best = SimpleNamespace(yseq=torch.tensor([3, 1, 0, 2, 3]))
+    decoder = Joint(recogniser, lambda x: [best], 2.0, 0.5)
+    heard = decoder.decode(certain([0, 1, 0, 2, 0])[0])
+    assert heard == [Token(1, 1, 2), Token(2, 3, 4)]
 
 
 def test_tokens_that_fill_all_frames_are_aligned():
