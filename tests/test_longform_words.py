@@ -83,8 +83,10 @@ def test_words_stay_inside_the_recording():
     [
         pytest.param("▁今天 天 气 ， 好", "今天 天 气， 好", id="Chinese"),
         pytest.param("▁用 iP hone 打 ▁O K", "用 iPhone 打 OK", id="beside Latin"),
+        pytest.param("▁第 3 章", "第 3 章", id="beside digits"),
         pytest.param("▁ラ ー メ ン 々", "ラー メ ン々", id="Japanese"),
         pytest.param("▁ก ิ น เ ป ็ น า", "กิ น เป็ นา", id="Thai, with marks and vowels"),
+        pytest.param("▁นเ ป ็ น", "นเป็ น", id="Thai, a vowel after another letter"),
         pytest.param("▁ក ្ ម ា", "ក្មា", id="Khmer, stacked"),
         pytest.param("▁ا ب َ ت", "ابَت", id="Arabic"),
         pytest.param("▁한 국 어", "한국어", id="Korean"),
