@@ -121,6 +121,7 @@ def test_formatting_leaves_audio_of_the_wanted_format_where_it_lies(source):
     audio.format_audio(source, Path("dump/set"), FS, "wav", nj=1)
     assert datadir.read(Path("dump/set")).wav == datadir.read(source).wav
     assert not Path("dump/set/data").exists()
+    assert Path("dump/set/audio_format").read_text() == "wav\n"
 
 
 def test_formatting_cuts_segments_at_their_samples(source):

@@ -3,6 +3,8 @@
 What is wrong with a file is tested where a stage names it, in test_recipe_bad_audio.py.
 """
 
+import math
+
 import numpy as np
 import pytest
 import soundfile
@@ -42,6 +44,19 @@ def test_a_relative_path_is_told_with_the_folder_that_it_begins_at(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match=f"x.wav .*out of reach from {tmp_path}: "):
         sound.load("x.wav", "a")
+
+
+@pytest.mark.parametrize("sample", [1e6, -1e6, math.inf, -math.inf, math.nan])
+def test_a_sample_that_is_none_of_audio_is_refused(tmp_path, sample):
+    soundfile.write(tmp_path / "x.wav", np.array([0.0, sample, 0.0]), FS, "FLOAT")
+    with pytest.raises(DataError, match="not numbers, or a million times louder"):
+        sound.load(str(tmp_path / "x.wav"), "x")
+
+
+@pytest.mark.parametrize("sample", [32768, -32768])
+def test_floats_on_the_scale_of_16_bits_are_read(tmp_path, sample):
+    soundfile.write(tmp_path / "x.wav", np.array([0.0, sample, 0.0]), FS, "FLOAT")
+    assert sound.load(str(tmp_path / "x.wav"), "x")[0].tolist() == [0, sample, 0]
 
 
 def test_samples_out_of_range_are_clipped(tmp_path):
