@@ -23,6 +23,12 @@ def truncated_flac(path):
     path.write_bytes(data[: len(data) // 2])
 
 
+def truncated_mp3(path):
+    soundfile.write(path, tone(1), FS, format="MP3")
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+
+
 def corrupt_flac(path):
     soundfile.write(path, np.random.default_rng(0).uniform(-0.5, 0.5, FS), FS)
     data = bytearray(path.read_bytes())
@@ -57,6 +63,8 @@ BAD = {
     ),
     "truncated wav": ("wav", truncated_wav, "is truncated"),
     "truncated flac": ("flac", truncated_flac, "is (truncated|corrupt)"),
+    # of which libsndfile says nothing
+    "truncated mp3": ("flac", truncated_mp3, "is truncated"),
     "corrupt flac": ("flac", corrupt_flac, "is (truncated|corrupt)"),
     "flac from a pipe": ("flac", flac_of(0), "does not say how long it is"),
     "flac of days": ("flac", flac_of(1 << 35), "is (truncated|corrupt)"),
