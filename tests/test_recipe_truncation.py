@@ -45,6 +45,17 @@ def test_a_file_that_breaks_off_is_truncated_wherever_it_does(tmp_path, options)
             sound.load(str(path), "x")
 
 
+@pytest.mark.parametrize("subtype", ["PCM_16", "ALAC_16"])
+def test_caf_that_lacks_less_than_libsndfile_misses_is_truncated(tmp_path, subtype):
+    path = tmp_path / "x.caf"
+    content = write(path, format="CAF", subtype=subtype)
+    assert not truncated(str(path))
+    for length in (len(content) - 100, len(content) - 2):
+        path.write_bytes(content[:length])
+        with pytest.raises(DataError, match=r"\(utterance x\) is truncated"):
+            sound.load(str(path), "x")
+
+
 def test_ogg_that_ends_with_a_page_is_truncated_unless_it_is_the_last(tmp_path):
     path = tmp_path / "x.ogg"
     content = write(path, format="OGG")
@@ -78,6 +89,7 @@ UNKNOWN = {
     "RF64 of a pipe": ("RF64", in_chunk(b"ds64", 16, bytes(8))),
     "W64": ("W64", in_chunk(b"data", 16, b"\xff" * 7 + b"\x7f")),
     "AIFF": ("AIFF", in_chunk(b"SSND", 4, b"\x7f\x00\x00\x08")),
+    "CAF": ("CAF", in_chunk(b"data", 4, b"\xff" * 8)),
     "AU": ("AU", in_chunk(b".snd", 8, b"\xff" * 4)),
     "NIST": ("NIST", in_chunk(b"sample_count", 0, b"comment_note")),
     "NIST of no size": ("NIST", in_chunk(b"NIST_1A", 8, b"       ")),
@@ -95,7 +107,7 @@ def test_no_header_makes_it_fail(tmp_path):
     """Headers that were cut, or hold any bytes."""
     path = tmp_path / "x.audio"
     random = np.random.default_rng(0)
-    for options in FORMATS.values():
+    for options in (*FORMATS.values(), {"format": "CAF"}):
         content = write(path, **options)[:200]
         for length in range(0, 200, 13):
             path.write_bytes(content[:length])

@@ -64,6 +64,20 @@ def w64_end(file: BinaryIO) -> int:
     return 0
 
 
+def caf_end(file: BinaryIO) -> int:
+    file.seek(8)
+    while len(header := file.read(12)) == 12:
+        length = int.from_bytes(header[4:], "big")
+        # -1, where a writer cannot seek, is more than that
+        if length >= UNKNOWN_LONG:
+            return 0
+        end = file.tell() + length
+        if header[:4] == b"data":
+            return end
+        file.seek(end)
+    return 0
+
+
 def au_end(file: BinaryIO, order: str) -> int:
     begin, length = (int.from_bytes(file.read(4), order) for _ in range(2))
     return begin + length if length < UNKNOWN else 0
@@ -101,6 +115,7 @@ ENDS: dict[bytes, Callable[[BinaryIO], int]] = {
     b"RF64": partial(chunked_end, order="little", samples=b"data"),
     b"FORM": partial(chunked_end, order="big", samples=b"SSND"),
     b"riff": w64_end,
+    b"caff": caf_end,
     b".snd": partial(au_end, order="big"),
     b"dns.": partial(au_end, order="little"),
     b"NIST": nist_end,
