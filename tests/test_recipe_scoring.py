@@ -62,15 +62,19 @@ def test_characters_count_the_space(tmp_path):
     assert characters(" A  B ") == ["A", "<space>", "B"]
 
 
-def test_pieces_of_sentencepiece_are_tokens(tmp_path):
-    write(tmp_path / "text", {f"AB CD {'AB ' * (n % 3)}": "" for n in range(30)})
+def train_pieces(path):
+    text = {f"AB CD {'AB ' * (n % 3)}": "" for n in range(30)}
     sentencepiece.SentencePieceTrainer.train(
-        input=str(tmp_path / "text"),
-        model_prefix=str(tmp_path / "bpe"),
+        input=str(write(path.parent / "text", text)),
+        model_prefix=str(path.with_suffix("")),
         vocab_size=10,
         model_type="bpe",
         minloglevel=2,
     )
+
+
+def test_pieces_of_sentencepiece_are_tokens(tmp_path):
+    train_pieces(tmp_path / "bpe.model")
     split = scoring.pieces(tmp_path / "bpe.model")
     assert split("AB  CD")[0] == "▁AB"
     assert "".join(split("AB  CD")) == "▁AB▁CD"
@@ -250,3 +254,17 @@ def test_a_set_is_scored_as_the_options_say(tmp_path, opts, wrong):
     assert found["wer"][-2] == found["cer"][-2] == wrong
     hypothesis = (decoded / "score_cer" / "hyp.trn").read_text()
     assert hypothesis == "a b <space> C <space> D\t(s-u)\n"
+
+
+def test_tokens_of_a_set_are_those_of_its_bpe_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = Options(train_set="a", valid_set="b", test_sets="c", token_type="bpe")
+    names = layout(given)
+    train_pieces(names.bpemodel)
+    write(names.tests["c"] / "text", {"u": "AB CD"})
+    write(names.tests["c"] / "utt2spk", {"u": "s"})
+    decoded = names.decoding / "c"
+    write(decoded / "text", {"u": "AB"})
+    scoring.score_set(given, names, "c")
+    found = {k: (decoded / f"score_{k}/hyp.trn").read_text() for k in ("wer", "ter")}
+    assert found == {"wer": "AB\t(s-u)\n", "ter": "\u2581AB\t(s-u)\n"}
