@@ -93,6 +93,7 @@ def test_what_an_earlier_model_gave_goes_before_the_decoding(tmp_path, monkeypat
         names.tests["c"] / "utt2num_samples": "u 16000",
         target / "text": "u OLD",
         target / "rtf": "0.1",
+        target / "logdir" / "asr_inference.1.log": "best hypo: OLD",
     }.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
@@ -104,6 +105,8 @@ def test_what_an_earlier_model_gave_goes_before_the_decoding(tmp_path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         decoding.decode(given, names, "c")
     assert not (target / "text").exists() and not (target / "rtf").exists()
+    # of which progress would count the utterances
+    assert not (target / "logdir" / "asr_inference.1.log").exists()
 
 
 @pytest.mark.parametrize(
