@@ -42,6 +42,10 @@ def test_check_of_good_data_finds_nothing(corpus, capsys):
     printed = capsys.readouterr().out
     assert "data/train: 30 utterances, 0 cannot be used" in printed
     assert not Path("dump/raw").exists()
+    assert "what needs them has not been checked yet" in printed
+    token_list("HELO")
+    assert run_check() == 0
+    assert "what needs them" not in capsys.readouterr().out
 
 
 def test_check_finds_everything_at_once(corpus, capsys):
@@ -126,6 +130,19 @@ def test_a_training_token_that_the_list_lacks_stops_check_and_stage_10(corpus, c
     assert "stop at data/train (1 with an unknown token)" in captured.err
 
 
+def test_an_unknown_token_of_another_set_does_not_stop_it(corpus, capsys):
+    token_list([*"HELO", "<space>"])
+    path = corpus / "data" / "dev" / "text"
+    lines = path.read_text().replace("-03 HELLO", "-03 HEY")
+    path.write_text(lines.replace("-04 HELLO", "-04 HELLO HELLO"))
+    truncate(corpus / "wav" / "dev-01.flac")
+    assert run_check() == 0
+    printed = capsys.readouterr().out
+    assert "data/dev: 12 utterances, 1 cannot be used" in printed
+    # of characters the blank is one
+    assert "tokens spell" not in printed
+
+
 def test_words_that_pieces_do_not_spell_are_told(corpus, capsys):
     bpe = ["--token_type", "bpe", "--nbpe", "11", "--bpe_train_text", "data/dev/text"]
     line("text", "train-03 HELLO", "train-03 H\u2460")(corpus)
@@ -144,6 +161,22 @@ def test_check_stops_where_the_recipe_would(corpus, capsys):
     truncate(corpus / "wav" / "test-01.flac")
     assert run_check() == 1
     assert "stop at data/test (1 " in capsys.readouterr().err
+
+
+def test_check_stops_at_more_than_a_tenth_of_a_training_set(corpus, capsys):
+    for n in range(3):
+        truncate(corpus / "wav" / f"train-{n:02}.flac")
+    assert run_check() == 0
+    # of three there are no more than three examples
+    assert "more" not in capsys.readouterr().out
+    truncate(corpus / "wav" / "train-03.flac")
+    assert run_check() == 1
+    assert "stop at data/train (4 " in capsys.readouterr().err
+
+
+def test_check_tells_audio_of_another_rate(corpus, capsys):
+    assert run_check("--fs", "8k") == 1
+    assert "stop at data/train (30 of another rate)" in capsys.readouterr().err
 
 
 def test_a_long_list_is_cut_on_the_screen_only(corpus, capsys):
