@@ -145,14 +145,16 @@ def test_a_real_time_factor_that_was_measured_is_of_the_decoded_audio(
 ):
     folder = str(tmp_path)
     sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
-    given = Options(**sets, expdir=folder, dumpdir=folder, inference_nj=2, fs="8k")
+    more = {"inference_nj": 2, "fs": "8k", "scheduler": "a:1"}
+    given = Options(**sets, expdir=folder, dumpdir=folder, **more)
     names = layout(given)
     names.tests["c"].mkdir(parents=True)
     for table, value in (("wav.scp", "x.flac"), ("utt2num_samples", 8000)):
         lines = "".join(f"{u} {value}\n" for u in "abcde")
         (names.tests["c"] / table).write_text(lines)
 
-    def decode(jobs, *_, **__):
+    def decode(jobs, *_, scheduler):
+        assert scheduler == "a:1"
         for job in jobs:
             job.log.write_text(log)
             made = job.output / "1best_recog"
