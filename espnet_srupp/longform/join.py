@@ -139,7 +139,7 @@ def planned(
 ) -> list[Recording]:
     if given.whole:
         # their audio has words that the text would lack
-        lost = incomplete(given.source / "segments", data, found)
+        lost = incomplete(given.source / "segments", found)
         problems += [f"{r} is left out, as a segment of it is" for r in sorted(lost)]
         bad = {u for u, (recording, *_) in data.segments.items() if recording in lost}
         return plan.whole(datadir.without(data, bad), found)
@@ -154,7 +154,7 @@ def planned(
     )
 
 
-def incomplete(segments: Path, data: DataDir, found: dict[str, Span]) -> set[str]:
+def incomplete(segments: Path, found: dict[str, Span]) -> set[str]:
     """The recordings of which a segment is not `found`, be its line ever so broken."""
     lines = [
         line.decode("utf-8", "backslashreplace").split()
@@ -163,8 +163,7 @@ def incomplete(segments: Path, data: DataDir, found: dict[str, Span]) -> set[str
     return {
         recording
         for utterance, recording, *_ in filter(lambda words: len(words) > 1, lines)
-        # of two lines with the same id one may lie in another recording
-        if utterance not in found or data.segments[utterance][0] != recording
+        if utterance not in found
     }
 
 
