@@ -151,9 +151,8 @@ class Beams:
         """Lets the language model follow what is kept now and was not `before`."""
         new = [each for each in self.states if each.expected is None]
         steps = [(each.parent.expected, each.last) for each in new]
-        if new:
-            for each, expected in zip(new, self.lm.follow(steps), strict=True):
-                each.expected = expected
+        for each, expected in zip(new, self.lm.follow(steps), strict=True):
+            each.expected = expected
         for each in before:
             if each not in self.states:
                 each.expected = None
