@@ -142,9 +142,7 @@ def aligned(log_probs: Tensor, ids: list[int], blank: int) -> list[Token]:
         edges = [number * T // max(1, len(ids)) for number in range(len(ids) + 1)]
         return [Token(*item) for item in zip(ids, edges, edges[1:], strict=False)]
     targets = torch.tensor([ids], device=log_probs.device)
-    labels, _ = torchaudio.functional.forced_align(
-        log_probs.float(), targets, blank=blank
-    )
+    labels, _ = torchaudio.functional.forced_align(log_probs, targets, blank=blank)
     return search.tokens(labels[0], blank)
 
 
