@@ -141,7 +141,7 @@ def order(utterance: str, data: DataDir) -> tuple:
     # odd ones are numbers, so 9 comes before 10
     natural = [int(word) if n % 2 else word for n, word in enumerate(words)]
     time = data.segments[utterance] if data.segments is not None else ()
-    return (time, natural, utterance)
+    return (time, natural)
 
 
 def shortened(names: list[str]) -> str:
