@@ -144,4 +144,4 @@ def load(path: str, recording: str, dtype: str) -> np.ndarray:
     if dtype == NARROW.dtype:
         # libsndfile's own 16 bits of Vorbis and Opus wrap around beyond full scale
         return sound.pcm(samples)
-    return soundfile.read(path, len(samples), dtype=dtype)[0]
+    return soundfile.read(path, dtype=dtype)[0]
