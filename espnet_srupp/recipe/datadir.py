@@ -75,7 +75,6 @@ def read_files(path: Path, faults: Faults) -> DataDir:
     data = DataDir(wav, text, read_table(path / "utt2spk", faults))
     if segmented:
         data.segments = read_segments(path / "segments", faults)
-        data.wav = used(data)
     check_wav(data.wav, path / "wav.scp", lost)
     for utterance, (recording, *_) in (data.segments or {}).items():
         if recording in lost:
