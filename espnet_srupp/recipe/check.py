@@ -139,8 +139,7 @@ def check_text(
     split = tokens.split_function(given, names.token_list.parent)
     known = set(names.token_list.read_text(encoding="utf-8").split("\n"))
     for utterance, text in data.text.items():
-        words = " ".join(text.split())
-        units = split(words)
+        units = split(text)
         if unknown := sorted(set(units) - known):
             found.stops |= name == given.train_set
             faults = found.bad if name == given.train_set else found.odd
@@ -151,7 +150,7 @@ def check_text(
                     "with an unknown token",
                 ),
             )
-        elif given.token_type == "bpe" and (spelled := tokens.join(units)) != words:
+        elif given.token_type == "bpe" and (spelled := tokens.join(units)) != text:
             found.odd.setdefault(
                 utterance,
                 DataError(f"its tokens spell '{spelled}'", "changed by SentencePiece"),
