@@ -245,3 +245,12 @@ def test_a_suffix_in_capitals_is_the_wanted_format_too(source):
     datadir.write(data, source)
     audio.format_audio(source, Path("dump/set"), FS, "wav", nj=1)
     assert datadir.read(Path("dump/set")).wav == data.wav
+
+
+def test_resampled_audio_is_written_whatever_format_it_had(source):
+    audio.format_audio(source, Path("dump/set"), 8000, "wav", nj=1, resample=True)
+    counts = read_table(Path("dump/set/utt2num_samples"))
+    assert list(counts.values()) == ["8000", "8800", "9600", "10400"]
+    for utterance, path in datadir.read(Path("dump/set")).wav.items():
+        samples, rate = soundfile.read(path)
+        assert (str(len(samples)), rate) == (counts[utterance], 8000)
