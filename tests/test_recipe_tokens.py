@@ -223,3 +223,13 @@ def test_a_token_twice_and_a_missing_list_are_named(text, tmp_path):
     (tmp_path / "list/tokens.txt").write_text("<blank>\n<unk>\nA\nA\n<sos/eos>\n")
     with pytest.raises(RecipeError, match="has the token 'A' twice"):
         check(text, tmp_path / "list", "char")
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"x" * 99], ids=["no", "empty", "other"]
+)
+def test_a_file_that_is_no_bpe_model_is_named(tmp_path, content):
+    if content is not None:
+        (tmp_path / "bpe.model").write_bytes(content)
+    with pytest.raises(RecipeError, match="bpe.model is not a model of .*--stage 5"):
+        tokens.load_processor(tmp_path / "bpe.model")
