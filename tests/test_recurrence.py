@@ -173,12 +173,14 @@ def test_two_passes_with_the_state_carried_equal_one():
     assert torch.equal(c, c_last)
 
 
-def test_without_c0_and_lengths_means_zero_state_and_all_frames():
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_without_c0_and_lengths_means_zero_state_and_all_frames(backend):
     tensors, _ = make(8, 2, 4)
     u, x, v, b, _ = tensors.values()
     zeros, full = torch.zeros(2, 4, dtype=u.dtype), torch.tensor([8, 8])
-    expected = recurrence(u, x, v, b, zeros, full)
-    for actual, e in zip(recurrence(u, x, v, b), expected, strict=True):
+    expected = recurrence(u, x, v, b, zeros, full, backend=backend)
+    found = recurrence(u, x, v, b, backend=backend)
+    for actual, e in zip(found, expected, strict=True):
         assert torch.equal(actual, e)
 
 
