@@ -130,7 +130,7 @@ def bad(**changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"u": torch.zeros(4, 2, 6)}, r"u is \(4, 2, 6\), expected \(T, B, 3, D\)"),
+        ({"u": torch.zeros(4, 2, 3)}, r"u is \(4, 2, 3\), expected \(T, B, 3, D\)"),
         ({"u": torch.zeros(4, 2, 2, 6)}, r"u is \(4, 2, 2, 6\), expected \(T, B, 3"),
         ({"x": torch.zeros(4, 2, 5)}, r"x is \(4, 2, 5\), expected \(4, 2, 6\)"),
         ({"v": torch.zeros(3, 6)}, r"v is \(3, 6\), expected \(2, 6\)"),
