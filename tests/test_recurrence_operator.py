@@ -44,12 +44,18 @@ def test_the_operator_keeps_torchs_contract():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_gradients_of_half_types_are_what_the_operator_tells(dtype):
+def test_results_and_gradients_of_half_types_are_what_the_operator_tells(dtype):
     tensors, lengths = make(6, 3, 4, [6, 0, 2], dtype)
     u, x, *state = (t.detach() for t in tensors.values())
-    given = torch.ones_like(x), torch.ones(3, 4), u, x, *state, lengths, None
-    args = (*given, torch.zeros(6, 3, 4), True)
-    torch.library.opcheck(recurrence_backward, args, test_utils="test_faketensor")
+    given = u, x, *state, lengths, None
+    for operator, args in (
+        (recurrence_forward, (*given, True, True)),
+        (
+            recurrence_backward,
+            (torch.ones_like(x), torch.ones(3, 4), *given, torch.zeros(6, 3, 4), True),
+        ),
+    ):
+        torch.library.opcheck(operator, args, test_utils="test_faketensor")
 
 
 def test_compiled_without_a_graph_break():
