@@ -18,14 +18,14 @@ def sigmoid(a):
 def _of_type(a):
     # 2^z = 2^k 2^r with |r| <= 1/2; adding 1.5 * 2^(mantissa bits) rounds z to k and
     # leaves it in the low bits; Cephes' polynomial (float32), Taylor's (float64).
-    # z is clamped from below and k from above to what 1 + 2^k can hold, each by a
-    # comparison: min and max would turn NaN into a number, and of two comparisons of z
-    # LLVM makes five instructions instead of two. Beyond, p grows with r
+    # z is clamped from below and k from above to what 1 + 2^k can hold, as of two
+    # clamps of z LLVM makes five instructions instead of two; Python's max and min keep
+    # a NaN that comes first. Beyond, p grows with r
     def sigmoid32(a):
         z = a * np.float32(-_LOG2_E)
-        z = np.float32(-126) if z < np.float32(-126) else z  # noqa: FURB136
+        z = max(z, np.float32(-126))
         k = z + np.float32(12582912)
-        k = np.float32(np.float32(12583038) if k > np.float32(12583038) else k)
+        k = np.float32(min(k, np.float32(12583038)))
         r = z - (k - np.float32(12582912))
         p = np.float32(1.535336188319500e-4)
         p = p * r + np.float32(1.339887440266574e-3)
@@ -39,9 +39,9 @@ def _of_type(a):
 
     def sigmoid64(a):
         z = a * -_LOG2_E
-        z = -1022.0 if z < -1022.0 else z  # noqa: FURB136
+        z = max(z, -1022.0)
         k = z + 6755399441055744.0
-        k = np.float64(6755399441056766.0 if k > 6755399441056766.0 else k)
+        k = np.float64(min(k, 6755399441056766.0))
         r = z - (k - 6755399441055744.0)
         p = 1.0
         for log_2_over_k in _TAYLOR:
