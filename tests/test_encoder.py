@@ -71,6 +71,7 @@ def test_forward_backward(
         ({"attention_dropout_rate": 2}, "attention_dropout_rate is 2.*: give a number"),
         ({"layer_drop_rate": -0.5}, "layer_drop_rate is -0.5: give a number from 0 to"),
         ({"layer_pooling": [1, 2]}, r"layer_pooling is \[1, 2\]: give .* the 3 layers"),
+        ({"layer_pooling": [1, 2, 2, 1]}, "for each of the 3 layers"),
         ({"layer_pooling": [1, 0, 1]}, "give a whole number from 1 on for each"),
         ({"layer_pooling": [1, 2.0, 1]}, "give a whole number"),
         ({"layer_pooling": [1, "a", 1]}, "give a whole number"),
