@@ -3,14 +3,16 @@
 import os
 import shlex
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
-from espnet_srupp.recipe import model_stages, stage, training
+from espnet_srupp.recipe import locks, model_stages, stage, training
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
+from espnet_srupp.task import ASRTask
 
 
 @pytest.mark.parametrize(
@@ -19,6 +21,7 @@ from espnet_srupp.recipe.options import Options
         pytest.param({}, False, id="nothing"),
         pytest.param({"max_epoch": 9}, False, id="more epochs"),
         pytest.param({"patience": 3, "num_workers": 2}, False, id="others"),
+        pytest.param({"log_interval": 9, "num_att_plot": 0}, False, id="what is told"),
         pytest.param({"encoder_conf.gradient_checkpointing": True}, False, id="memory"),
         pytest.param({"encoder_conf.num_blocks": 2}, True, id="model"),
         pytest.param({"optim_conf.lr": 0.1}, True, id="learning rate"),
@@ -96,6 +99,15 @@ def test_a_training_goes_on_after_one_with_other_settings_that_failed(tmp_path, 
     assert torch.load(exp / "1epoch.pth") == {"seed": 1}
 
 
+def test_a_training_is_locked_where_decodings_lock_it(tmp_path, train):
+    exp = tmp_path / "elsewhere" / "exp"
+    exp.parent.mkdir()
+    begin(exp, 1, epochs=1)
+    train(exp, {"options": {"seed": "2"}, "inputs": {}}, expdir=str(exp.parent))
+    lock = locks.lock_file(stage.marker(exp / training.BEGUN), [exp.parent])
+    assert lock.exists() and (exp.parent / "exp.1").exists()
+
+
 def test_force_goes_on_with_no_training(tmp_path, train):
     record = begin(tmp_path / "exp", 1, epochs=2)
     for number in (1, 2):
@@ -105,10 +117,14 @@ def test_force_goes_on_with_no_training(tmp_path, train):
         begin(tmp_path / "exp", 1, epochs=1)
 
 
-def test_a_training_that_failed_before_an_epoch_is_not_kept(tmp_path, train):
+@pytest.mark.parametrize("left", [None, "valid.acc.ave.pth", "checkpoint.pth"])
+def test_a_training_is_kept_unless_it_failed_before_an_epoch(tmp_path, train, left):
     begin(tmp_path / "exp", 1)
+    if left:
+        # as where the single epochs were removed
+        torch.save({}, tmp_path / "exp" / left)
     train(tmp_path / "exp", {"options": {"seed": "2"}, "inputs": {}})
-    assert not (tmp_path / "exp.1").exists()
+    assert (tmp_path / "exp.1").exists() == bool(left)
 
 
 @pytest.mark.parametrize("epochs", [3, 4])
@@ -120,6 +136,16 @@ def test_fewer_epochs_than_there_are_is_an_error(tmp_path, train, epochs):
     with pytest.raises(RecipeError, match="4 epochs, more than max_epoch 3: .*--force"):
         train(exp, record)
     train(exp, record, force=True)
+    # whose models were removed to train anew
+    (tmp_path / "exp").rename(tmp_path / "other")
+    begin(exp, 1, epochs)
+    (exp / "1epoch.pth").unlink()
+    (exp / "latest.pth").unlink()
+    train(exp, record)
+
+
+def test_the_epochs_of_a_training_that_names_none_are_espnets():
+    assert ASRTask.get_default_config()["max_epoch"] == training.MAX_EPOCH
 
 
 def test_earlier_trainings_are_kept(tmp_path):
@@ -150,6 +176,8 @@ def test_gpus_of_other_machines_are_not_sought_here(monkeypatch, asked, used):
 
 
 def test_missing_gpu_is_named_with_the_remedy(monkeypatch):
+    # one whose driver is too old is counted
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(RecipeError, match="--ngpu 1.*--ngpu 0"):
         training.gpus(Options(ngpu=1))
@@ -182,9 +210,29 @@ def test_a_model_to_begin_with_is_not_put_aside(tmp_path):
     exp = tmp_path / "exp"
     begin(exp, 1, epochs=1)
     other = {"options": {"seed": "2"}, "inputs": {str(exp / "1epoch.pth"): "content"}}
-    with pytest.raises(RecipeError, match="1epoch.pth lies in .*--asr_tag"):
-        training.check(Options(ngpu=0), exp, other)
+    # the model may be named by its absolute path, and the folder not
+    for spelt in (exp, Path("exp")):
+        with pytest.raises(RecipeError, match="1epoch.pth lies in .*--asr_tag"):
+            training.check(Options(ngpu=0), spelt, other)
     training.check(Options(ngpu=0), tmp_path / "another", other)
+
+
+def test_parameters_that_are_none_are_told_before_a_training_begins(tmp_path):
+    exp, begins = tmp_path / "exp", [f"{tmp_path}/m.pth:decoder"]
+    torch.save({"encoder.w": torch.zeros(1)}, tmp_path / "m.pth")
+    record = {"options": {"seed": "1"}, "inputs": {}}
+    with pytest.raises(RecipeError, match="m.pth:decoder takes no parameters"):
+        training.check(Options(ngpu=0), exp, record, begins)
+    # what goes on does not begin with them again
+    training.check(Options(ngpu=0), exp, begin(exp, 1, epochs=1), begins)
+
+
+def test_a_training_of_asr_sh_goes_on(tmp_path, train):
+    record = begin(tmp_path / "exp", 1, epochs=1)
+    # which keeps no record
+    (tmp_path / "exp" / training.BEGUN).unlink()
+    train(tmp_path / "exp", record)
+    assert (tmp_path / "exp" / "1epoch.pth").exists()
 
 
 @pytest.mark.parametrize(
@@ -216,7 +264,9 @@ def test_the_latest_of_several_trainings_of_these_settings_goes_on(tmp_path, tra
     assert torch.load(tmp_path / "exp" / "1epoch.pth") == {"number": 2}
 
 
-@pytest.mark.parametrize("other", ["exp_other", "exp.old", "expx.1", "my_exp.1"])
+@pytest.mark.parametrize(
+    "other", ["exp_other", "exp.old", "expx.1", "my_exp.1", "exp.1_small"]
+)
 def test_a_training_of_another_name_stays_where_it_is(tmp_path, train, other):
     record = begin(tmp_path / other, 1, epochs=1)
     train(tmp_path / "exp", record)
@@ -261,6 +311,28 @@ def test_a_training_that_goes_on_keeps_its_log(tmp_path):
     assert "1epoch results" in log and "\n2epoch results" in log
     assert (exp / "images" / "training_curves.png").exists()
     assert "cores" in stage.read(exp / training.BEGUN)["machine"]
+
+
+# as ESPnet's launcher: puts the log aside, begins one, and says something itself
+LAUNCHER = """
+from pathlib import Path
+log = Path("exp/train.log")
+log.rename("exp/train.1.log")
+log.write_text("2epoch results: [train] loss=1, [valid] loss=1\\n")
+print("a launcher's words")
+"""
+
+
+def test_the_words_of_a_launcher_are_in_no_log_of_the_training(tmp_path, capsys):
+    exp = Path("exp")
+    record = begin(exp, 1, epochs=1)
+    before = (exp / "train.log").read_text()
+    Path("launcher.py").write_text(LAUNCHER)
+    given = Options(host="one", python=f"{shlex.quote(sys.executable)} launcher.py")
+    training.train(given, exp, lambda _: [], record)
+    assert (exp / "train.1.log").read_text() == before
+    assert "a launcher's words" in (exp / "launch.log").read_text()
+    assert "epoch 2/0: train loss 1" in capsys.readouterr().out
 
 
 def test_a_training_without_finite_gradients_is_an_error(tmp_path):
