@@ -77,6 +77,14 @@ def add_option(work):
     work.options = {"nbpe": 30, "lang": "en"}
 
 
+def change_two(work):
+    work.options = {"nbpe": 50, "lang": "en"}
+
+
+def change_three(work):
+    work.options = {"nbpe": 50, "lang": "en", "oov": "?"}
+
+
 def remove_output(work):
     work.target.unlink()
 
@@ -87,6 +95,8 @@ def remove_output(work):
         (change_input, "in has changed"),
         (change_option, "nbpe was 30, is 50"),
         (add_option, "lang was not set, is en"),
+        (change_two, "lang was not set, is en, nbpe was 30, is 50\n"),
+        (change_three, "is en, nbpe was 30, is 50 and 1 more changes\n"),
         (remove_output, "out is gone"),
     ],
 )
@@ -111,6 +121,32 @@ def test_what_has_passed_is_done_again_as_strict(work):
     assert work.run()
     work.options = {"nbpe": 30, "strict": True}
     assert work.run()
+
+
+def test_a_setting_is_the_same_in_a_yaml_and_on_the_command_line(work):
+    assert work.run()
+    work.options = {"nbpe": "30"}
+    assert not work.run()
+
+
+def test_an_input_that_changed_during_the_work_is_a_change(work):
+    copy = work.copy
+
+    def slow():
+        copy()
+        work.source.write_text("other")
+
+    work.copy = slow
+    work.run()
+    work.copy = copy
+    assert work.run()
+    assert work.target.read_text() == "OTHER"
+
+
+def test_steps_are_told_apart_by_all_of_a_name(work, tmp_path):
+    for name in ("test.clean", "test.other"):
+        path = tmp_path / name
+        assert stage.run(Step(5, name, path.touch, [path]), Locks())
 
 
 def test_touching_an_input_changes_nothing(work):
