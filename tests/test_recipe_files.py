@@ -75,6 +75,15 @@ def test_a_link_to_a_directory_stays_and_what_it_points_to_is_replaced(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"link", "disk"}
 
 
+def test_the_current_folder_may_be_replaced(tmp_path, monkeypatch):
+    (tmp_path / "set").mkdir()
+    monkeypatch.chdir(tmp_path / "set")
+    with atomic_dir(Path()) as directory:
+        (directory / "new").touch()
+    assert os.listdir(tmp_path) == ["set"]
+    assert os.listdir(tmp_path / "set") == ["new"]
+
+
 def test_what_a_killed_run_left_is_cleared(tmp_path):
     (tmp_path / ".set.partial").mkdir()
     (tmp_path / ".set.partial" / "half").touch()
@@ -132,10 +141,19 @@ def noted(monkeypatch, *names):
 
 
 def test_a_file_is_on_disk_before_it_takes_its_place(tmp_path, monkeypatch):
+    written, fsync = [], os.fsync
+
+    def note_size(file):
+        written.append(os.fstat(file).st_size)
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", note_size)
     calls = noted(monkeypatch, "fsync", "replace")
     with atomic_file(tmp_path / "file") as file:
         file.write("new")
     assert calls == [("fsync",), ("replace", ".file.partial")]
+    # all of it, and not what Python has passed on by then
+    assert written == [3]
 
 
 def test_a_directory_is_on_disk_before_it_takes_its_place(tmp_path, monkeypatch):

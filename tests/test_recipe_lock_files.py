@@ -40,6 +40,12 @@ def test_locks_are_where_all_who_write_there_see_them(
     assert locks.lock_file(same.marker, [Path("../big/dump")]) == found
 
 
+def test_a_lock_is_the_same_wherever_its_folder_is_mounted(tmp_path):
+    roots = [tmp_path / machine / "dump" for machine in ("one", "two")]
+    found = [locks.lock_file(root / "raw" / ".x.made", [root]) for root in roots]
+    assert found[0].name == found[1].name
+
+
 def test_a_link_to_itself_is_named(tmp_path):
     (tmp_path / "dump").symlink_to("dump")
     marker = tmp_path / "dump" / ".train.made"

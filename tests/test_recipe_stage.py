@@ -144,9 +144,11 @@ def test_an_input_that_changed_during_the_work_is_a_change(work):
 
 
 def test_steps_are_told_apart_by_all_of_a_name(work, tmp_path):
-    for name in ("test.clean", "test.other"):
-        path = tmp_path / name
-        assert stage.run(Step(5, name, path.touch, [path]), Locks())
+    paths = [tmp_path / "test.clean", tmp_path / "test.other"]
+    for new in (True, False):
+        for path in paths:
+            step = Step(5, "x", path.touch, [path], options={"set": path.name})
+            assert stage.run(step, Locks()) == new
 
 
 def test_touching_an_input_changes_nothing(work):
