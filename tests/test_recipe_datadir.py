@@ -69,8 +69,10 @@ def write_raw(directory, files):
         (directory / name).write_bytes(content)
 
 
-def test_reads_what_kaldi_writes(tmp_path):
-    write_raw(tmp_path / "set", GOOD)
+@pytest.mark.parametrize("end", ["\n", "\r\n", " \t\n"])
+def test_reads_what_kaldi_writes(tmp_path, end):
+    files = {name: text.replace("\n", end) for name, text in GOOD.items()}
+    write_raw(tmp_path / "set", files)
     data = datadir.read(tmp_path / "set")
     assert data.wav == {"a-1": "wav/with a blank.wav", "b-1": "b.wav"}
     assert data.text == {"a-1": "HELLO WORLD", "b-1": "ÜBER ALL"}

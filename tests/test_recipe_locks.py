@@ -206,8 +206,7 @@ def test_what_a_run_has_made_and_read_stays_until_it_ends(tmp_path, monkeypatch)
 def test_all_that_a_step_reads_is_held(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with locks.Locks() as mine:
-        # one of them twice, as where both sets lie in one folder
-        make("model", ["stats", "train", "train", "valid"], mine)
+        make("model", ["stats", "train", "valid"], mine)
         assert not any(map(is_free, ("model", "stats", "train", "valid")))
 
 
