@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,8 +122,10 @@ def test_run_sh_holds_data_and_no_logic(recipe):
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.parent.name)
 def test_own_options_and_files_of_run_sh_are_right(recipe, tmp_path):
+    # in the folder where the command is given
+    (tmp_path / "text").touch()
     done = subprocess.run(
-        [str(recipe / "run.sh"), "--stage", "16"],
+        [str(recipe / "run.sh"), "--stage", "16", "--bpe_train_text", "text"],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -158,6 +161,49 @@ def test_a_missing_gpu_is_told_before_the_data_are_prepared(tmp_path, monkeypatc
         asr.run(Options("no corpus", **sets, ngpu=9))
     with pytest.raises(RecipeError, match="no corpus"):
         asr.run(Options("no corpus", **sets, ngpu=9, stop_stage=10))
+    # a finished training needs none any more
+    Path("exp/asr_x").mkdir(parents=True)
+    with pytest.raises(RecipeError, match="no corpus"):
+        asr.run(Options("no corpus", **sets, ngpu=9, asr_tag="x"))
+
+
+def test_a_language_model_without_weight_may_be_trained(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c", "ngpu": 0}
+    given = Options("no corpus", **sets, use_lm=True, inference_args="--lm_weight 0")
+    with pytest.raises(RecipeError, match="lm_weight is 0"):
+        asr.run(given)
+    with pytest.raises(RecipeError, match="no corpus"):
+        asr.run(replace(given, stop_stage=8))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"asr_config": "good.yaml", "asr_tag": "x" * 194}, "no corpus"),
+        # the first of two has the name of its configuration as well
+        (
+            {"asr_config": "a.yaml good.yaml", "asr_tag": "x" * 195},
+            "too long .*asr_tag",
+        ),
+        ({"asr_config": "bad.yaml good.yaml"}, "bad.yaml has cleaner: tacotron"),
+        ({"inference_tag": "a,b"}, "a,b, whose name has a comma"),
+    ],
+)
+def test_a_mistake_in_any_training_is_told_before_the_data_are_prepared(
+    tmp_path, monkeypatch, given, said
+):
+    monkeypatch.chdir(tmp_path)
+    lines = {
+        "a": "encoder: srupp",
+        "good": "encoder: srupp",
+        "bad": "cleaner: tacotron",
+    }
+    for name, line in lines.items():
+        Path(f"{name}.yaml").write_text(f"{line}\n")
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c", "ngpu": 0}
+    with pytest.raises(RecipeError, match=said):
+        asr.run(Options("no corpus", **sets, **given))
 
 
 def test_a_missing_gpu_for_decoding_is_told_before_the_data_are_prepared(
@@ -182,6 +228,8 @@ def test_a_corpus_that_is_not_noted_any_more_is_sought_elsewhere(tmp_path, monke
     monkeypatch.setattr(librispeech, "prepare", prepare)
     command = ["--corpus", "librispeech", *SETS, "--stop_stage", "1"]
     assert asr.main([*command, "--LIBRISPEECH", str(tmp_path)]) == 0
+    # where all see it who share that folder
+    assert Path("data/.locks").exists() and not Path(".locks").exists()
     assert asr.main([*command, "--force", "true"]) == 0
     # as the second command says
     Path("data/.corpus").unlink()
