@@ -16,11 +16,12 @@ def test_a_wrong_key_of_the_encoder_is_told_before_the_data_are_prepared(
 ):
     monkeypatch.chdir(tmp_path)
     Path("a.yaml").write_text("encoder: srupp\nencoder_conf: {num_blocks: 2}\n")
+    Path("c.yaml").write_text("{encoder: srupp, encoder_conf: , optim_conf: {lr: 1}}")
     Path("b.yaml").write_text("encoder: srupp\nencoder_conf: {hiden_size: 2}\n")
     said = "b.yaml or --asr_args has 'hiden_size' .* did you mean hidden_size?"
     with pytest.raises(RecipeError, match=said):
         asr.run(Options("no corpus", **SETS, asr_config="b.yaml a.yaml"))
-    for path in ("a.yaml", ""):
+    for path in ("a.yaml", "c.yaml", ""):
         with pytest.raises(RecipeError, match="no corpus"):
             asr.run(Options("no corpus", **SETS, asr_config=path))
 
@@ -62,6 +63,7 @@ def test_samples_in_place_of_features_are_told_at_once(
             "save_strategy adapter_only leaves parameters out",
         ),
         ("--use_adapter true --save_strategy all", "valid.acc.ave.pth", "no corpus"),
+        ("--use_adapter true", "valid.acc.ave.pth", "no corpus"),
         ("--save_strategy adapter_only", "valid.acc.ave.pth", "no corpus"),
     ],
 )
@@ -113,6 +115,9 @@ def test_a_model_to_begin_with_that_another_would_replace_is_told_at_once(
         ("cleaner: tacotron", {}, "cleaner: tacotron, .* none in its place: leave it"),
         # what ESPnet writes of a training of this recipe
         ("{cleaner: null, g2p: none, token_type: bpe}", {}, "no corpus"),
+        ("non_linguistic_symbols: None", {}, "no corpus"),
+        # what comes after that of run.sh
+        ("cleaner: null", {"asr_args": "--normalize none --cleaner x"}, "no corpus"),
     ],
 )
 def test_a_setting_that_run_sh_replaces_is_told_at_once(
