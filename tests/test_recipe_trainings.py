@@ -73,6 +73,7 @@ def test_without_accuracy_a_training_begins_with_what_would_be_decoded(given, ab
         ({"asr_config": "a.yaml x/a.yaml"}, "two of the trainings"),
         ({"asr_config": "a.yaml b.yaml", "asr_tag": "e:x"}, "has a colon"),
         ({"asr_config": "a.yaml x/a.yaml b.yaml", "asr_tag": "e"}, "two of the"),
+        ({"asr_config": "a.yaml b.yaml", "asr_exp": "."}, "two of the"),
     ],
 )
 def test_folders_that_cannot_go_together_are_named_at_once(given, said, abc):

@@ -117,7 +117,7 @@ def check_decoding(names: Layout) -> None:
 def check_folders(exps: Sequence[Path]) -> None:
     """Checks the folders of trainings of which each begins with the one before."""
     for exp, after in itertools.combinations(exps, 2):
-        if exp == after or exp in after.parents or after in exp.parents:
+        if exp == after or after in exp.parents:
             raise RecipeError(
                 f"two of the trainings of --asr_config would be in {exp} and {after}: "
                 "name the configurations differently, or give --asr_tag"
@@ -179,7 +179,7 @@ def tests(options: Options, raw: Path, train_set: str) -> dict[str, Path]:
     """
     names = options.test_sets.split()
     if options.eval_valid_set or options.valid_set in names:
-        names = [options.valid_set, *(n for n in names if n != options.valid_set)]
+        names.insert(0, options.valid_set)
     filtered = (train_set, options.valid_set)
     chosen = [f"org/{name}" if name in filtered else name for name in names]
     return {name: raw / name for name in chosen}
