@@ -54,7 +54,6 @@ def parser(defaults: Options) -> Parser:
     result = Parser(
         usage=USAGE,
         description=NOTE,
-        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for name, items in groupby(fields(Options), lambda item: item.metadata["group"]):
