@@ -119,9 +119,15 @@ def test_one_rate_is_spelt_in_one_way(fs):
 
 
 def test_files_are_sought_in_the_callers_folder(tmp_path):
-    (tmp_path / "my.yaml").touch()
-    given = options("--asr_config", "my.yaml", caller=tmp_path)
-    assert given.asr_config == str(tmp_path / "my.yaml")
+    for name in ("my first.yaml", "my.yaml"):
+        (tmp_path / name).touch()
+    given = options("--asr_config", "'my first.yaml' my.yaml", caller=tmp_path)
+    assert given.asr_configs == [f"{tmp_path}/my first.yaml", f"{tmp_path}/my.yaml"]
+    for name in ("lm_config", "inference_config", "bpe_train_text", "archive"):
+        # the last of which is an option of some recipes
+        corpus = ["--corpus", "an4"] if name == "archive" else []
+        given = options(*corpus, f"--{name}", "my.yaml", caller=tmp_path)
+        assert getattr(given, name) == f"{tmp_path}/my.yaml"
 
 
 @pytest.mark.parametrize("keys", ["", ":encoder:encoder:encoder.embed"])
@@ -134,10 +140,12 @@ def test_a_model_to_begin_with_is_sought_too(tmp_path, keys):
 
 
 def test_text_for_a_language_model_may_be_there_later(tmp_path):
-    (tmp_path / "books.gz").touch()
-    words = ["--lm_train_text", "data/train/text books.gz"]
+    for name in ("books.gz", "more books"):
+        (tmp_path / name).touch()
+    words = ["--lm_train_text", "data/train/text books.gz 'more books'"]
     given = options(*words, "--lm_dev_text", "books.gz", caller=tmp_path)
-    assert given.lm_texts == ["data/train/text", str(tmp_path / "books.gz")]
+    theirs = [f"{tmp_path}/books.gz", f"{tmp_path}/more books"]
+    assert given.lm_texts == ["data/train/text", *theirs]
     assert given.lm_dev_text == str(tmp_path / "books.gz")
     assert (given.lm_test_text, options().lm_texts) == ("", [])
 
@@ -190,6 +198,9 @@ def test_one_of_two_configurations_of_a_name_is_not_chosen_for_the_user(
     for given in (["--" + name, "my.yaml"], [f"--{name}=my.yaml"]):
         with pytest.raises(RecipeError, match=f"--{name} my.yaml.*recipe and.*caller"):
             options(*defaults, *given, caller=caller)
+    if name == "asr_config":
+        with pytest.raises(RecipeError, match="--asr_config my.yaml: there is one in"):
+            options(*defaults, f"--{name}", "other.yaml my.yaml", caller=caller)
     path = str(caller / "my.yaml")
     assert getattr(options(*defaults, f"--{name}", path, caller=caller), name) == path
 
@@ -213,7 +224,9 @@ def test_help_is_no_value_of_an_option_that_needs_none(word, capsys):
 
 def test_help_shows_what_the_recipe_gives(capsys):
     with pytest.raises(SystemExit):
-        options("--nbpe", "5000", "--use_lm", "true", "--help", "--nbpe", "7")
+        words = ("--nbpe", "5000", "--use_lm", "true", "--oov", "100%")
+        options(*words, "--help", "--nbpe", "7")
     shown = capsys.readouterr().out
+    assert "(default: 100%)" in shown
     assert "number of BPE tokens (default: 5000)" in shown
     assert "train it and decode with it (default: true)" in shown

@@ -181,6 +181,11 @@ def test_perturbed_training_set_and_dumped_sets():
     ("options", "sets"),
     [
         pytest.param({}, ["org/train_dev", "test"], id="validation set among them"),
+        pytest.param(
+            {"test_sets": "test train_dev"},
+            ["org/train_dev", "test"],
+            id="validation set first",
+        ),
         pytest.param({"test_sets": "a b"}, ["a", "b"], id="others"),
         pytest.param(
             {"test_sets": "a", "eval_valid_set": True},
