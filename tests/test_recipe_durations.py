@@ -28,6 +28,13 @@ def test_utterances_are_dropped_as_asr_sh_does_and_listed(source, capsys):  # no
     kept = {utterance: hashes[utterance] for utterance in ("s0-u1", "s1-u2")}
     assert read_table(Path("dump/set/utt2hash")) == kept
     assert Path("dump/set/feats_type").read_text() == "raw\n"
+    assert Path("dump/set/audio_format").read_text() == "wav\n"
+
+
+def test_seconds_are_counted_at_the_rate_of_the_audio(source):  # noqa: F811
+    format_audio(source, Path("dump/org/set"), FS, "wav", nj=1)
+    filter_length(Path("dump/org/set"), Path("dump/set"), FS // 2, 2.0, 2.6)
+    assert Path("dump/set/dropped").read_text() == "s0-u0 2.000\ns1-u3 2.600\n"
 
 
 def test_a_filter_that_leaves_nothing_is_refused(source):  # noqa: F811
@@ -37,9 +44,11 @@ def test_a_filter_that_leaves_nothing_is_refused(source):  # noqa: F811
     assert os.listdir("dump") == ["org"]
 
 
-def test_lengths_of_other_utterances_are_refused(source):  # noqa: F811
+@pytest.mark.parametrize("change", ["one less", "one more"])
+def test_lengths_of_other_utterances_are_refused(source, change):  # noqa: F811
     format_audio(source, Path("dump/org/set"), FS, "wav", nj=1)
     lengths = Path("dump/org/set/utt2num_samples")
-    lengths.write_text("".join(lengths.read_text().splitlines(keepends=True)[1:]))
+    _, *others = text = lengths.read_text().splitlines(keepends=True)
+    lengths.write_text("".join(others if change == "one less" else [*text, "z 9\n"]))
     with pytest.raises(RecipeError, match="num_samples lists other.*--stage 3"):
         filter_length(Path("dump/org/set"), Path("dump/set"), FS, 0, 20)
