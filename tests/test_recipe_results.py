@@ -112,6 +112,12 @@ def test_results_of_another_model_audio_or_reference_are_left_out(exp, decoded, 
     assert "beam10/test" not in text and "beam10/org/dev" in text
 
 
+@pytest.mark.parametrize("name", ["valid.acc.ave.pth", "hash", "ref"])
+def test_results_are_kept_where_the_data_or_the_model_are_gone(exp, decoded, name):
+    (exp / name).unlink()
+    assert "beam10/test" in results.block(exp, "wer")
+
+
 def test_a_renamed_experiment_keeps_its_own_results(exp, decoded):
     exp = exp.rename(exp.with_name("asr_y"))
     assert "beam10/test" in results.block(exp, "wer")
@@ -152,6 +158,16 @@ def test_a_package_outside_of_git_says_so_and_not_what_is_around_it(
     installed = tmp_path / "lib" / "espnet_srupp" / "__init__.py"
     monkeypatch.setattr(espnet_srupp, "__file__", str(installed))
     assert results.git("rev-parse", "HEAD") == "not in a git checkout"
+
+
+def test_a_commit_that_git_cannot_tell_is_no_error(tmp_path, monkeypatch):
+    # of a repository that is none
+    (tmp_path / ".git").mkdir()
+    installed = tmp_path / "espnet_srupp" / "__init__.py"
+    monkeypatch.setattr(espnet_srupp, "__file__", str(installed))
+    assert results.git("rev-parse", "HEAD").startswith("not known (fatal: not a git")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert results.git("rev-parse", "HEAD") == "git is not installed"
 
 
 def test_results_with_a_language_model_are_kept_where_the_experiment_is_renamed(
