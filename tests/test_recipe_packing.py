@@ -198,6 +198,14 @@ def test_a_decoding_with_what_cannot_be_packed_is_refused(recipe):
         packing.check(given, names)
 
 
+def test_a_model_without_its_statistics_is_not_packed(recipe):
+    _, names = recipe
+    settings = yaml.safe_load((names.exp / "config.yaml").read_text())
+    Path(settings["normalize_conf"]["stats_file"]).unlink()
+    with pytest.raises(RecipeError, match="which is not there: write there"):
+        packing.check(*recipe)
+
+
 def test_what_a_killed_packing_left_goes(recipe):
     target = packing.target(*recipe)
     with packing.folder_beside(target) as folder:
