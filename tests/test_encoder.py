@@ -2,12 +2,14 @@
 
 import copy
 import io
+import math
 
 import pytest
 import torch
 from data.small_encoder import SMALL, build
 from espnet2.asr.ctc import CTC
 from torch import nn
+from typeguard import TypeCheckError
 
 from espnet_srupp.encoder import SRUppEncoder
 
@@ -65,6 +67,7 @@ def test_forward_backward(
         ),
         ({"attention_interval": 0}, "attention_interval is 0"),
         ({"dropout_rate": 1.5}, "dropout_rate is 1.5: give a number from 0 to 1"),
+        ({"dropout_rate": math.nan}, "dropout_rate is nan: give a number"),
         ({"num_blocks": 0}, "num_blocks is 0: give 1 or more"),
         ({"output_size": 0}, "output_size is 0: give 1 or more"),
         ({"attention_heads": -2}, "attention_heads is -2: give 1 or more"),
@@ -91,6 +94,12 @@ def test_forward_backward(
 def test_options_that_do_not_fit_are_refused(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         SRUppEncoder(20, **{**SMALL, **options})
+
+
+def test_a_value_of_another_type_is_refused():
+    # which Python would take as true
+    with pytest.raises(TypeCheckError, match="bidirectional"):
+        build(bidirectional="false")
 
 
 def test_options_reach_the_modules():
