@@ -147,6 +147,12 @@ def drop_in_attention(layer):
     layer.attention.dropout.train()
 
 
+def drop_all_states(layer):
+    layer.train()
+    layer.attention.dropout.eval()
+    layer.dropout_rate = 1.0
+
+
 def double_by_hook_of_attention(layer):
     layer.attention.register_forward_hook(lambda *call: 2 * call[-1])
 
@@ -184,7 +190,7 @@ def double_by_subclass(layer):
     [
         *(double_by_hook, double_by_hook_before, zero_by_pruning),
         *(drop_in_attention, replace_dropout, replace_by_one_with_bias),
-        *(double_by_instance, double_by_subclass),
+        *(double_by_instance, double_by_subclass, drop_all_states),
         *(double_by_hook_of_attention, double_by_hook_of_dropout),
     ],
 )
