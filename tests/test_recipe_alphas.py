@@ -11,14 +11,19 @@ from espnet_srupp.recipe import alphas
 def save(exp, epoch, *values):
     names = [f"encoder.encoders.{n}.attention.alpha" for n in range(len(values))]
     state = dict(zip(names, map(torch.tensor, values), strict=True))
-    torch.save(state | {"decoder.weight": torch.zeros(2)}, exp / f"{epoch}epoch.pth")
+    # ESPnet's positional encodings have one too
+    other = {"decoder.embed.1.alpha": torch.zeros(()), "decoder.weight": torch.zeros(2)}
+    torch.save(state | other, exp / f"{epoch}epoch.pth")
 
 
 def test_every_layer_is_kept_by_epoch_and_the_later_of_two_trainings_counts(tmp_path):
-    for epoch, values in ((1, ([0.5], [-0.25])), (2, ([9.0], [9.0])), (2, ([1], [2]))):
+    seen = ((1, ([0.5], [-0.25])), (2, ([9.0], [9.0])), (2, ([0.123456], [2])))
+    for epoch, values in seen:
         save(tmp_path, epoch, *values)
         alphas.record(tmp_path, epoch)
-    assert alphas.read(tmp_path) == {1: [0.5, -0.25], 2: [1.0, 2.0]}
+    # of an epoch whose model is gone there is nothing to keep
+    alphas.record(tmp_path, 3)
+    assert alphas.read(tmp_path) == {1: [0.5, -0.25], 2: [0.123456, 2.0]}
 
 
 class Dangerous:

@@ -22,16 +22,17 @@ def report(number, seconds=75.5, **values):
 
 def test_values_of_both_phases():
     epoch = epochs.parse(
-        report(3, loss=45.25, acc=0.5, cer_ctc=1.0e-4, cer=float("nan"))
+        report(3, loss=45.25, loss_x=-2.5, acc=0.5, cer_ctc=1.0e-4, cer=float("nan"))
     )
     assert epoch.number == 3
+    assert epoch.train["loss_x"] == -2.5
     assert epoch.train["loss"] == 45.25
     assert epoch.valid["acc"] == 0.5
     assert epoch.valid["cer_ctc"] == 1.0e-4
     assert epoch.valid["cer"] != epoch.valid["cer"]
 
 
-@pytest.mark.parametrize("seconds", [0.5, 59.25, 75.5, 3725, 200000])
+@pytest.mark.parametrize("seconds", [0.5, 59.25, 75.5, 3725, 200000, 800000])
 def test_time_of_both_phases(seconds):
     # ESPnet itself leaves out the seconds of days
     found = epochs.parse(report(1, seconds, loss=1.0)).seconds
@@ -45,13 +46,14 @@ def test_other_lines_are_none():
 
 def test_a_line_that_was_cut_off_has_the_values_before():
     line = report(2, loss=5.0, acc=0.5)
-    cut = line[: line.index("[valid]")] + "[valid] loss=1.2e-"
-    epoch = epochs.parse(cut)
-    assert epoch.train["acc"] == 0.5 and epoch.valid == {}
+    cut = line[: line.index("[valid]")]
+    for end in ("", "[valid] loss=1.2e-"):
+        epoch = epochs.parse(cut + end)
+        assert epoch.train["acc"] == 0.5 and epoch.valid == {}
 
 
-def test_epoch_trained_twice_counts_once():
-    lines = [report(1, loss=5.0), report(2, loss=4.0), "x", report(2, loss=3.0)]
+def test_epoch_trained_twice_counts_once_and_all_are_in_order():
+    lines = [report(2, loss=4.0), report(1, loss=5.0), "x", report(2, loss=3.0)]
     found = epochs.read(lines)
     assert [epoch.number for epoch in found] == [1, 2]
     assert found[1].train["loss"] == 3.0

@@ -23,12 +23,29 @@ def test_missing_checkpoint_is_named_with_those_that_are_there(tmp_path):
     (tmp_path / "valid.loss.ave.pth").touch()
     with pytest.raises(RecipeError, match="valid.acc.ave.pth.*one of valid.loss.ave"):
         experiment.model_file(given, names)
-    (tmp_path / ".config.yaml.made").unlink()
     (tmp_path / ".training").touch()
+    with pytest.raises(RecipeError, match="valid.acc.ave.pth is not there: give"):
+        experiment.model_file(given, names)
+    (tmp_path / ".config.yaml.made").unlink()
     with pytest.raises(RecipeError, match="go on .* --stage 11, or give .*valid.loss"):
         experiment.model_file(given, names)
     (tmp_path / "valid.acc.ave.pth").touch()
     assert experiment.model_file(given, names) == tmp_path / "valid.acc.ave.pth"
+
+
+def test_a_missing_language_model_is_named_with_those_that_are_there(tmp_path):
+    given = Options(train_set="a", valid_set="b", test_sets="c", lm_exp=str(tmp_path))
+    with pytest.raises(RecipeError, match="valid.loss.ave.pth .* --stage 7$"):
+        experiment.lm_file(given, layout(given))
+    (tmp_path / "valid.acc.ave.pth").touch()
+    with pytest.raises(RecipeError, match="give --inference_lm one of valid.acc.ave"):
+        experiment.lm_file(given, layout(given))
+
+
+def test_a_search_names_files_of_other_models_unless_it_names_none():
+    given = "--ngram_file n.bin --lm_file none --word_lm_file NULL --lm_train_config x"
+    named = {"ngram_file": Path("n.bin"), "lm_train_config": Path("x")}
+    assert experiment.search_files(Options(inference_args=given)) == named
 
 
 def test_a_link_to_an_epoch_that_is_gone_is_no_checkpoint_to_give(tmp_path):

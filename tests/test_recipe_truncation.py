@@ -88,6 +88,8 @@ UNKNOWN = {
     "RF64": ("RF64", in_chunk(b"ds64", 16, b"\xff" * 8)),
     "RF64 of a pipe": ("RF64", in_chunk(b"ds64", 16, bytes(8))),
     "W64": ("W64", in_chunk(b"data", 16, b"\xff" * 7 + b"\x7f")),
+    # after which there would be no end of it
+    "W64 of a chunk of no size": ("W64", in_chunk(b"fmt ", 16, bytes(8))),
     "AIFF": ("AIFF", in_chunk(b"SSND", 4, b"\x7f\x00\x00\x08")),
     "CAF": ("CAF", in_chunk(b"data", 4, b"\xff" * 8)),
     "AU": ("AU", in_chunk(b".snd", 8, b"\xff" * 4)),
