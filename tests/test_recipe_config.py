@@ -44,6 +44,13 @@ def test_arguments_override_single_keys_as_the_file_would(tmp_path, words):
     }
 
 
+def test_all_after_the_first_equals_sign_is_the_value():
+    assert config.read("", "--a_conf b=c=d") == {"a_conf.b": "c=d"}
+    # which is no mapping
+    words = "--deepspeed_config a=b.json"
+    assert config.read("", words) == {"deepspeed_config": "a=b.json"}
+
+
 def test_argument_that_is_not_yaml_is_named():
     with pytest.raises(RecipeError, match="--a_conf .* is not YAML"):
         config.read("", "--a_conf '{a: &x {b: *x}}'")
@@ -53,7 +60,7 @@ def test_argument_that_is_not_yaml_is_named():
         config.read("", "--a_conf 'b=!!python/object/apply:os.getcwd []'")
 
 
-@pytest.mark.parametrize("value", ["ten", None, [3], "1.5.2", math.inf])
+@pytest.mark.parametrize("value", ["ten", None, [3], "1.5", "1.5.2", math.inf])
 def test_what_is_no_number_is_named(value):
     with pytest.raises(RecipeError, match="max_epoch is .*: give a number"):
         config.number({"max_epoch": value}, "max_epoch", 40, int)
@@ -108,3 +115,10 @@ def test_arguments_are_read_as_espnet_reads_them():
         ("freeze_param", "a b"),
         ("use_amp", "true"),
     ]
+
+
+def test_words_in_front_of_all_options_are_left_to_espnet_which_refuses_them():
+    assert config.read("", "max_epoch 10 --seed 3") == {
+        "": "max_epoch 10",
+        "seed": "3",
+    }
