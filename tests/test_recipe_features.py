@@ -17,6 +17,7 @@ def test_only_what_changes_the_features_counts():
             "encoder_conf.num_blocks": 4,
             "frontend_conf.n_fft": 512,
             "frontend": "default",
+            "input_size": 80,
             "model_conf.ctc_weight": 0.3,
             "optim": "adam",
             "preprocessor_conf.rir_scp": "x",
@@ -25,6 +26,7 @@ def test_only_what_changes_the_features_counts():
     ) == {
         "frontend_conf.n_fft": 512,
         "frontend": "default",
+        "input_size": 80,
         "preprocessor_conf.rir_scp": "x",
         "speech_volume_normalize": "0.05",
     }
@@ -51,6 +53,8 @@ def test_how_many_frames_ctc_has_counts():
 def test_espnets_encoders_have_conv2d_or_a_subsampling_of_their_own():
     from espnet2.tasks.asr import encoder_choices
 
+    default = features.input_layer({"encoder": encoder_choices.default})
+    assert features.input_layer({}) == default
     for name, encoder in encoder_choices.classes.items():
         option = inspect.signature(encoder).parameters.get("input_layer")
         default = features.UNKNOWN if option is None else option.default
@@ -73,3 +77,10 @@ def test_the_order_of_settings_does_not_matter():
     given = {"encoder": "srupp", "frontend_conf.n_mels": 40, "frontend_conf.fmin": 20}
     backward = dict(reversed(given.items()))
     assert features.tag(given) == features.tag(backward) != ""
+
+
+def test_a_setting_is_the_same_in_a_yaml_and_on_the_command_line(tmp_path):
+    (tmp_path / "train.yaml").write_text("speech_volume_normalize: 0.5\n")
+    yaml = config.read(tmp_path / "train.yaml")
+    words = config.read("", "--speech_volume_normalize 0.5")
+    assert features.tag(yaml) == features.tag(words) != ""
