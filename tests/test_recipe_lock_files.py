@@ -6,6 +6,7 @@ import pytest
 
 from espnet_srupp.recipe import locks
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.stage import Step
 
 
@@ -38,6 +39,16 @@ def test_locks_are_where_all_who_write_there_see_them(
     assert found.parent == tmp_path / lock
     same = Step(3, "y", lambda: None, [Path(output).absolute()])
     assert locks.lock_file(same.marker, [Path("../big/dump")]) == found
+
+
+@pytest.mark.parametrize("folder", ["data", "my/dump", "my/exp"])
+def test_each_folder_that_recipes_may_share_has_its_own_locks(
+    tmp_path, monkeypatch, folder
+):
+    monkeypatch.chdir(tmp_path)
+    step = Step(1, "x", lambda: None, [Path(folder, "x")])
+    roots = Options(dumpdir="my/dump", expdir="my/exp").roots
+    assert locks.lock_file(step.marker, roots).parent == tmp_path / folder / ".locks"
 
 
 def test_a_lock_is_the_same_wherever_its_folder_is_mounted(tmp_path):

@@ -265,6 +265,15 @@ def test_a_line_that_is_half_written_is_told_once_it_is_whole(tmp_path):
         assert tail.lines() == told
 
 
+def test_no_more_processors_are_used_than_this_process_may(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
+    assert cores() == 2
+    # as on macOS
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert cores() == 64
+
+
 def test_a_program_draws_without_a_display_and_prints_at_once(tmp_path, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "TkAgg")
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
