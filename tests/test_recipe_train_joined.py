@@ -34,19 +34,31 @@ def training(tmp_path, monkeypatch):
     return ids
 
 
-def test_bad_utterances_of_a_training_are_not_joined(training, capsys):
+@pytest.mark.parametrize(
+    ("number", "texts"),
+    # what is left in the end is shorter
+    [(2, 19 * ["A A"]), (3, [*(12 * ["A A A"]), "A A"])],
+)
+def test_bad_utterances_of_a_training_are_not_joined(training, capsys, number, texts):
     options = Options(train_set="train", valid_set="dev", nj=1)
-    longform.join(options, Path("data/train"), 2, strict=False)
-    text = datadir.read(Path("data/train_long/2x")).text
-    assert list(text.values()) == 19 * ["A A"]
+    longform.join(options, Path("data/train"), number, strict=False)
+    text = datadir.read(Path(f"data/train_long/{number}x")).text
+    assert list(text.values()) == texts
     printed = capsys.readouterr().out
     assert "2 of 40 utterances of data/train are not joined (log: data/" in printed
 
 
-def test_strict_stops_at_bad_utterances(training):
-    options = Options(train_set="train", valid_set="dev", nj=1)
+@pytest.mark.parametrize(("number", "strict"), [(2, True), (15, False)])
+def test_strict_stops_at_bad_utterances_and_a_test_set_always(training, number, strict):
+    options = Options(train_set="train", valid_set="dev", nj=1, strict=strict)
+    step = longform.joining(number, options, Path("data/train"), 2)
     with pytest.raises(RecipeError, match=r"wav/fcaw-an4-b.wav .* is truncated"):
-        longform.join(options, Path("data/train"), 2)
+        step.work()
+
+
+def test_what_is_joined_is_kept_from_other_runs():
+    step = longform.joining(2, Options(), Path("data/train"), 2)
+    assert Path("data/train") in step.reads
 
 
 def test_what_was_joined_with_less_is_joined_anew_as_strict(training):
@@ -56,6 +68,7 @@ def test_what_was_joined_with_less_is_joined_anew_as_strict(training):
         for given in (options, replace(options, strict=True))
     )
     assert stage.difference(before, after) == "strict was not set, is True"
+    assert not stage.difference(after, before)
 
 
 def test_what_is_largely_bad_is_not_joined(training):
@@ -64,6 +77,14 @@ def test_what_is_largely_bad_is_not_joined(training):
     options = Options(train_set="train", valid_set="dev", nj=1)
     with pytest.raises(RecipeError, match="of 40 utterances .* more than a tenth"):
         longform.join(options, Path("data/train"), 2, strict=False)
+
+
+def test_a_tenth_of_a_set_may_be_bad(training):
+    for name in training[10:12]:
+        Path("wav", f"{name}.wav").write_text("not audio")
+    options = Options(train_set="train", valid_set="dev", nj=1)
+    longform.join(options, Path("data/train"), 2, strict=False)
+    assert len(datadir.read(Path("data/train_long/2x")).text) == 18
 
 
 def test_what_a_kill_has_left_of_a_folder_is_replaced(training):
