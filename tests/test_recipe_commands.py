@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from espnet2.bin import launch
+from espnet2.tasks.lm import LMTask
 
 from espnet_srupp.recipe import commands
 from espnet_srupp.recipe.errors import RecipeError
@@ -19,13 +20,15 @@ from espnet_srupp.task import ASRTask
 RECORD = f"""#!{sys.executable}
 import json, os, sys
 with open(os.environ["RECORD"], "a") as file:
-    print(json.dumps([os.getcwd(), *sys.argv]), file=file)
+    print(json.dumps([os.getcwd(), os.environ["PYTHONPATH"], *sys.argv]), file=file)
 """
 # as sshd does: the words after the host go to a shell as one line
 SSH = """#!/usr/bin/env bash
 shift
+PYTHONPATH=
 exec bash -c "$*"
 """
+SEED = r"--seed 'a \$b'"
 SETS = {"train_set": "a", "valid_set": "b", "test_sets": "c", "asr_tag": "x"}
 SHORT = {
     **{"asr_speech_fold_length": 700, "asr_text_fold_length": 90},
@@ -43,11 +46,12 @@ def launched(tmp_path, monkeypatch):
         (bin / name).chmod(stat.S_IRWXU)
     monkeypatch.setenv("PATH", f"{bin}:{os.environ['PATH']}")
     monkeypatch.setenv("RECORD", str(tmp_path / "record"))
+    monkeypatch.setenv("PYTHONPATH", "a $place")
     monkeypatch.chdir(tmp_path)
 
     def start(ngpu, **given):
         python = f"'{bin}/python' -m espnet_srupp.run"
-        options = Options(**SETS, python=python, asr_args="--seed 'a $b'", **given)
+        options = Options(**SETS, python=python, asr_args=SEED, **given)
         names = layout(options)
         words = commands.training(options, names, ngpu)
         words = commands.launched(options, names.exp, ngpu, words)
@@ -67,7 +71,7 @@ def value(words, name):
 
 
 def test_slurm_starts_one_process_on_each_machine(launched):
-    bin, [[folder, program, *words]] = launched(
+    bin, [[folder, _, program, *words]] = launched(
         4, num_nodes=2, cuda_cmd="slurm.pl --time 48:00"
     )
     assert program == str(bin / "slurm.pl")
@@ -82,19 +86,21 @@ def test_slurm_starts_one_process_on_each_machine(launched):
     assert value(rest, "--dist_launcher") == "slurm"
     shared = value(rest, "--dist_init_method")
     assert shared.startswith(f"file://{folder}/exp/.dist_init_")
-    assert value(rest, "--seed") == "a $b"
+    assert value(rest, "--seed") == r"a \$b"
 
 
 def test_ssh_starts_one_process_for_each_gpu(launched):
     bin, processes = launched(2, host="one,two:3")
     ranks = {}
-    for folder, program, *words in processes:
+    for folder, path, program, *words in processes:
         assert (folder, program) == (str(bin.parent), str(bin / "python"))
+        # which a login by SSH does not have
+        assert path == "a $place"
         assert words[:3] == ["-m", "espnet_srupp.run", "-m"]
         assert value(words, "--dist_world_size") == "3"
         assert value(words, "--ngpu") == "1"
         assert value(words, "--multiprocessing_distributed") == "false"
-        assert value(words, "--seed") == "a $b"
+        assert value(words, "--seed") == r"a \$b"
         ranks[value(words, "--dist_rank")] = value(words, "--local_rank")
     assert ranks == {"0": "0", "1": "1", "2": "3"}
 
@@ -196,3 +202,44 @@ def test_the_language_model_that_is_named_is_measured_and_decoded_with():
         epoch = 5 if model == "--asr_model_file" else 3
         assert value(words, model) == f"{exp}/{epoch}epoch.pth"
         assert value(words, config) == f"{exp}/config.yaml"
+
+
+def test_a_language_model_is_trained_as_asr_sh_does():
+    given = Options(**SETS, lm_tag="y", token_type="char", lm_fold_length=60)
+    given = replace(given, lm_args="--max_epoch 3", asr_args="--max_epoch 5")
+    names = layout(given)
+    words = commands.lm_training(given, names, 0)
+    parsed = LMTask.get_parser().parse_args(words[2:])
+    assert (parsed.output_dir, parsed.ngpu, parsed.max_epoch) == ("exp/lm_y", 0, 3)
+    assert (parsed.fold_length, parsed.bpemodel) == ([60], None)
+    train, valid = "dump/raw/lm_train.txt", "dump/raw/org/b/text"
+    assert parsed.train_data_path_and_name_and_type == [(train, "text", "text")]
+    assert parsed.valid_data_path_and_name_and_type == [(valid, "text", "text")]
+    assert parsed.train_shape_file == [f"{names.lm_stats}/train/text_shape.char"]
+    assert parsed.valid_shape_file == [f"{names.lm_stats}/valid/text_shape.char"]
+    # on what it was not validated on
+    words = commands.perplexity(given, names, 0, Path("out"))
+    assert value(words, "--data_path_and_name_and_type") == "dump/raw/c/text,text,text"
+
+
+def test_decoding_takes_no_more_than_is_asked_for_and_the_users_words_last():
+    def said(**more):
+        given = Options(**SETS, lm_tag="y", **more)
+        return commands.inference(given, layout(given), Path("a.scp"), Path("out"))
+
+    assert "--lm_file" not in said() and value(said(), "--ngpu") == "0"
+    assert value(said(gpu_inference=True), "--ngpu") == "1"
+    words = said(use_lm=True, inference_args="--lm_file mine.pth")
+    assert value(words, "--lm_file") == "mine.pth"
+
+
+def test_without_tensorboard_trainings_do_without_unless_the_user_asks(monkeypatch):
+    monkeypatch.setattr(commands, "find_spec", lambda _: None)
+    for write, option in (
+        (commands.training, "asr_args"),
+        (commands.lm_training, "lm_args"),
+    ):
+        for given, found in (({}, "false"), ({option: "--use_tensorboard 1"}, "1")):
+            options = Options(**SETS, **given)
+            words = write(options, layout(options), 0)
+            assert value(words, "--use_tensorboard") == found
