@@ -324,16 +324,3 @@ def test_models_are_called_as_their_encoder_or_as_one_likes(recipe, given, names
     found = longform.models(options, layout(options))
     assert list(found) == names
     assert found[names[-1]].name == ("own" if "mine" in names or not given else "good")
-
-
-@pytest.mark.parametrize("gpu", [True, False])
-def test_a_model_transcribes_as_it_decodes(tmp_path, monkeypatch, gpu):
-    calls = []
-    monkeypatch.setattr(longform, "run", lambda words, *_: calls.append(words))
-    given = Options(inference_asr_model="10epoch.pth", gpu_inference=gpu, force=gpu)
-    folders = Path("exp/own"), None, tmp_path / "2x", tmp_path / "out"
-    longform.transcribe(given, *folders)
-    (words,) = calls
-    assert words[words.index("--checkpoint") + 1] == "10epoch.pth"
-    assert words[words.index("--device") + 1] == ("cuda" if gpu else "cpu")
-    assert ("--force" in words) == gpu
