@@ -35,7 +35,7 @@ def read(path: str | Path, overrides: str = "") -> dict[str, object]:
 
 def arguments(words: str) -> list[tuple[str, str]]:
     """Reads "--max_epoch 10 --optim_conf lr=1" as [("max_epoch", "10"), ...]."""
-    return [(name, " ".join(values).strip()) for name, values in options(words)]
+    return [(name, " ".join(values)) for name, values in options(words)]
 
 
 def options(words: str) -> list[tuple[str, list[str]]]:
