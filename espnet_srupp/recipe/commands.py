@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from espnet_srupp.compat import GENERATION
-from espnet_srupp.recipe.config import arguments, read
+from espnet_srupp.recipe.config import read
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options
@@ -48,7 +48,7 @@ def collection(shares: list[Path], output: Path) -> list[str]:
 def training(options: Options, names: Layout, ngpu: int) -> list[str]:
     """Training on CPU (ngpu 0), one GPU or several GPUs of this machine."""
     words = [
-        *("-m", "espnet2.bin.asr_train", *fitting(names.exp, ngpu, options.asr_args)),
+        *("-m", "espnet2.bin.asr_train", *fitting(names.exp, ngpu)),
         *("--fold_length", str(options.asr_speech_fold_length * 100)),
         *("--fold_length", str(options.asr_text_fold_length)),
         *data(names),
@@ -71,7 +71,7 @@ def lm_training(options: Options, names: Layout, ngpu: int) -> list[str]:
     """Training of the language model, as `training`."""
     train, valid = lm_shapes(options, names)
     return [
-        *("-m", "espnet2.bin.lm_train", *fitting(names.lm_exp, ngpu, options.lm_args)),
+        *("-m", "espnet2.bin.lm_train", *fitting(names.lm_exp, ngpu)),
         *("--fold_length", str(options.lm_fold_length)),
         *("--train_shape_file", str(train), "--valid_shape_file", str(valid)),
         *lm_model(options, names),
@@ -84,14 +84,12 @@ def lm_shapes(options: Options, names: Layout) -> list[Path]:
     return [names.lm_stats / kind / file for kind in ("train", "valid")]
 
 
-def fitting(exp: Path, ngpu: int, given: str) -> list[str]:
+def fitting(exp: Path, ngpu: int) -> list[str]:
     words = [
         *("--ngpu", str(ngpu), "--resume", "true", "--output_dir", str(exp)),
         *("--multiprocessing_distributed", "true"),
     ]
-    if find_spec("tensorboard") is None and "use_tensorboard" not in dict(
-        arguments(given)
-    ):
+    if find_spec("tensorboard") is None:
         words += ["--use_tensorboard", "false"]
     return words
 
