@@ -171,9 +171,7 @@ def transcribe(
     ]
     say("  ESPnet is starting")
     log = target.with_name(f"{target.name}.log")
-    # what an earlier one told is no progress
-    log.unlink(missing_ok=True)
-    # nor are its results those of this one; of each recording they stay
+    # what an earlier one left is no result of this one; of each recording it stays
     for name in RESULTS:
         (target / name).unlink(missing_ok=True)
     tail = Tail(log)
