@@ -62,10 +62,12 @@ def test_argument_that_is_not_yaml_is_named():
 
 @pytest.mark.parametrize("value", ["ten", None, [3], "1.5", "1.5.2", math.inf])
 def test_what_is_no_number_is_named(value):
-    with pytest.raises(RecipeError, match="max_epoch is .*: give a number"):
+    with pytest.raises(RecipeError, match="max_epoch is .*: give a whole"):
         config.number({"max_epoch": value}, "max_epoch", 40, int)
     assert config.number({"max_epoch": "7"}, "max_epoch", 40, int) == 7
     assert config.number({}, "max_epoch", 40, int) == 40
+    with pytest.raises(RecipeError, match="lr is 'ten': give a number in"):
+        config.number({"lr": "ten"}, "lr", 1.0)
 
 
 def test_no_file_is_nothing():

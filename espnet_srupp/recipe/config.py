@@ -68,8 +68,9 @@ def number(
     try:
         return kind(value)
     except (TypeError, ValueError, OverflowError) as error:
+        wanted = "a whole number" if kind is int else "a number"
         raise RecipeError(
-            f"{name} is {value!r}: give a number in the YAML or by --*_args"
+            f"{name} is {value!r}: give {wanted} in the YAML or by --*_args"
         ) from error
 
 

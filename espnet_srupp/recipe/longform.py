@@ -86,7 +86,7 @@ def joining(number: int, options: Options, source: Path, utterances: int) -> Ste
     )
 
 
-def join(options: Options, source: Path, number: int, strict: bool = True) -> None:
+def join(options: Options, source: Path, number: int, strict: bool) -> None:
     """Joins the utterances of a set.
 
     Args:
