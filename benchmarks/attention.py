@@ -129,4 +129,4 @@ def show(row: dict) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    machine.run(main)

@@ -20,12 +20,11 @@ from pathlib import Path
 
 import machine
 import torch
-import yaml
-from encoder_meter import Meter
+from encoder_meter import Meter, build
 from encoder_parts import shares
 from encoder_picture import draw
 
-from espnet_srupp.profile import build_encoder, count_parameters, profile
+from espnet_srupp.profile import count_parameters, profile
 from espnet_srupp.recipe.table import read_table
 
 LINE = (
@@ -72,7 +71,8 @@ def parse() -> argparse.Namespace:
     add = parser.add_argument
     add("configs", metavar="CONFIG.yaml", nargs="+", type=machine.readable)
     add("--train", action="store_true", help="forward, backward and AdamW's step")
-    add("--seconds", type=float, nargs="+", help="default: 10 60 150; batches: 10 15")
+    lengths = {"nargs": "+", "help": "default: 10 60 150; batches: 10 15"}
+    add("--seconds", type=machine.above_zero, **lengths)
     add(
         "--batch",
         type=machine.positive,
@@ -101,8 +101,7 @@ def name_of(path: Path) -> str:
 
 def load(path: Path, train: bool, meter: Meter) -> dict:
     """An encoder with what it is: parameters, and operations for so many frames."""
-    config = yaml.safe_load(path.read_text())
-    encoder, input_size = build_encoder(config)
+    encoder, input_size = build(path)
     # conditioning needs a CTC, which an encoder alone does not have
     encoder.interctc_use_conditioning = False
     return {
@@ -236,4 +235,4 @@ def flops(given: dict, ilens: torch.Tensor, train: bool) -> int:
 if __name__ == "__main__":
     # of torch's profiler, about what is not used here
     warnings.filterwarnings("ignore", module="torch.profiler")
-    main()
+    machine.run(main)

@@ -4,11 +4,25 @@ import ctypes
 import gc
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from torch import nn
 
 from espnet_srupp.longform.usage import PeakMemory
+from espnet_srupp.profile import WRONG, build_encoder
+from espnet_srupp.recipe.config import load
+from espnet_srupp.recipe.errors import RecipeError
+
+
+def build(path: Path) -> tuple[nn.Module, int]:
+    """The encoder of a configuration, and its features per frame."""
+    try:
+        return build_encoder(load(path))
+    except WRONG as error:
+        # ESPnet's assertions say nothing
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise RecipeError(f"{path}: {said}") from error
 
 
 class Meter:

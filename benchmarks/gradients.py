@@ -16,12 +16,13 @@ from pathlib import Path
 
 import torch
 from espnet2.train.dataset import ESPnetDataset
-from machine import describe, positive, writable, write
+from machine import describe, positive, run, writable, write
 from torch import Tensor, nn
 from tqdm import tqdm
 
 from espnet_srupp.attention import SRUppAttention
 from espnet_srupp.recipe import probe
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.task import ASRTask
 
 BATCH = 20
@@ -115,6 +116,11 @@ def draw(config: argparse.Namespace, batches: int) -> Iterator[dict[str, Tensor]
     preprocess = ASRTask.build_preprocess_fn(config, train=False)
     data = ESPnetDataset(config.train_data_path_and_name_and_type, preprocess)
     collate = ASRTask.build_collate_fn(config, train=False)
+    if len(data) < batches * BATCH:
+        raise RecipeError(
+            f"{config.output_dir}: its training set has {len(data)} utterances, fewer "
+            f"than {batches} batches of {BATCH}: lower --batches"
+        )
     names = random.Random(0).sample(sorted(data), batches * BATCH)
     for start in range(0, len(names), BATCH):
         yield collate([data[name] for name in names[start : start + BATCH]])[1]
@@ -139,4 +145,4 @@ def part(name: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -11,6 +11,7 @@ does, or recordings, as if those were independent.
 
 import argparse
 
+import machine
 import numpy as np
 
 from espnet_srupp.longform.resampling import bootstrap, interval, matched_pairs
@@ -60,4 +61,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    machine.run(main)

@@ -67,11 +67,12 @@ def parse() -> argparse.Namespace:
     add = parser.add_argument
     add("data", metavar="DATA", type=Path)
     add("models", metavar="MODEL=EXP", nargs="+", type=machine.named)
-    add("--minutes", type=float, nargs="+", default=[1, 3, 10, 30, 60])
-    add("--limit-gib", type=float, default=12, help="memory each (default: 12)")
-    add("--timeout", type=float, default=1800, help="seconds each (default: 1800)")
+    add("--minutes", type=machine.above_zero, nargs="+", default=[1, 3, 10, 30, 60])
+    amount = machine.above_zero
+    add("--limit-gib", type=amount, default=12, help="memory each (default: 12)")
+    add("--timeout", type=amount, default=1800, help="seconds each (default: 1800)")
     add("--threads", type=machine.positive, default=2, help="default: 2")
-    add("--dtype", default="float32", help="default: float32")
+    add("--dtype", choices=("float32", "bfloat16"), default="float32")
     add("--json", type=machine.writable, help="file for the figures")
     add(
         "--picture",
@@ -129,4 +130,4 @@ def said(row: dict) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    machine.run(main)

@@ -4,6 +4,7 @@ import argparse
 import datetime
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import re
@@ -11,8 +12,16 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
+
+from espnet_srupp.recipe.program import exit_code
+
+
+def run(main: Callable[[], None]) -> NoReturn:
+    """Runs a script, which ends as the package's programs do."""
+    sys.exit(exit_code(main, "rows that were told are in the file of --json, if any"))
 
 
 def describe(*packages: str) -> dict[str, str]:
@@ -77,6 +86,17 @@ def named(word: str) -> tuple[str, str]:
     if not (name and path):
         raise argparse.ArgumentTypeError(f"{word} is not NAME=PATH")
     return name, path
+
+
+def above_zero(word: str) -> float:
+    """An argument that is an amount of something."""
+    try:
+        number = float(word)
+    except ValueError:
+        number = 0
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{word} is not a number above 0")
+    return number
 
 
 def positive(word: str) -> int:

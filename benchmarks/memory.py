@@ -56,7 +56,7 @@ def parse() -> argparse.Namespace:
     add("data", metavar="DATA", type=Path)
     add("--checkpoint", default="valid.acc.ave.pth", help="default: %(default)s")
     add("--steps", type=int, default=2000, help="of each kind (default: 2000)")
-    add("--beam-size", type=int, default=3, help="default: 3")
+    add("--beam-size", type=machine.positive, default=3, help="default: 3")
     add("--threads", type=machine.positive, default=1, help="default: 1")
     add("--json", type=machine.writable, help="file for the figures")
     args = parser.parse_args()
@@ -115,4 +115,4 @@ def resident() -> float:
 
 
 if __name__ == "__main__":
-    main()
+    machine.run(main)

@@ -10,19 +10,20 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import machine
-import onnxruntime
 import torch
+from encoder_meter import build
 from recurrence_cases import difference
 
 from espnet_srupp import onnx
 from espnet_srupp.encoder import SRUppEncoder
-from espnet_srupp.profile import build_encoder
-from espnet_srupp.recipe.config import load
+from espnet_srupp.recipe.errors import RecipeError
 
+NEEDED = "onnxruntime", "onnxscript"
 FRAMES = 100  # a second
 TOLERANCE = 1e-3
 
@@ -30,11 +31,11 @@ TOLERANCE = 1e-3
 def main() -> None:
     args = parse()
     torch.manual_seed(0)
-    encoder, features = build_encoder(load(args.config))
+    encoder, features = build(args.config)
     if not isinstance(encoder, SRUppEncoder):
-        raise SystemExit(f"{args.config} has another encoder: give one with srupp")
+        raise RecipeError(f"{args.config} has another encoder: give one with srupp")
     encoder.eval()
-    report = machine.describe("torch", "onnxruntime", "onnxscript")
+    report = machine.describe("torch", *NEEDED)
     report |= {"threads": torch.get_num_threads(), "rows": []}
     with TemporaryDirectory() as folder, torch.inference_mode():
         ways = {"torch": encoder, "onnx": runtime(encoder, Path(folder, "e.onnx"))}
@@ -58,13 +59,21 @@ def parse() -> argparse.Namespace:
     add("--seconds", type=machine.positive, nargs="+", default=[10, 60])
     add("--repeats", type=machine.positive, default=5, help="timed runs each (5)")
     add("--json", type=machine.writable, help="file for the figures")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if missing := [each for each in NEEDED if find_spec(each) is None]:
+        parser.error(f"{' and '.join(missing)}: pip install {' '.join(NEEDED)}")
+    return args
 
 
 def runtime(encoder: torch.nn.Module, path: Path) -> Callable:
     """The encoder as it runs in onnxruntime, called as it is in torch."""
-    with torch.inference_mode(False):
-        onnx.export(encoder, path)
+    import onnxruntime
+
+    try:
+        with torch.inference_mode(False):
+            onnx.export(encoder, path)
+    except ValueError as error:
+        raise RecipeError(error) from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     session = onnxruntime.InferenceSession(path, options)
@@ -94,4 +103,4 @@ def measure(
 
 
 if __name__ == "__main__":
-    main()
+    machine.run(main)

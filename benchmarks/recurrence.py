@@ -62,7 +62,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--batch", type=count, default=16, help="(16)")
     parser.add_argument("--size", type=count, default=3328, help="(3328)")
     parser.add_argument("--repeats", type=count, help="runs (CPU 9, GPU 50)")
-    parser.add_argument("--json", type=machine.writable, help="file for the figures")
+    where = "file for the figures; a GPU's picture lies beside it"
+    parser.add_argument("--json", type=machine.writable, help=where)
     cpu = parser.add_argument_group("on a CPU")
     cpu.add_argument("--threads", type=count, default=2, help="(2)")
     cpu.add_argument(
@@ -143,4 +144,4 @@ def timed(times: list[float], run: Callable, *args) -> list[torch.Tensor]:
 if __name__ == "__main__":
     # torch.jit, which sru uses, warns that it is deprecated
     warnings.filterwarnings("ignore", module="torch.jit|sru")
-    main()
+    machine.run(main)

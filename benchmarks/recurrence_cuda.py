@@ -29,7 +29,6 @@ from recurrence_cases import (
 
 from espnet_srupp.recurrence import cuda
 
-RESULTS = Path(__file__).parent / "results"
 FRAMES, BATCHES = (100, 400, 1600, 9000), (1, 4, 16, 64)
 ROW = (
     "{dtype:9}T {T:<5}B {B:<3}{name:20}{ms:9.3f} ms{gbs:7.0f} GB/s, {share:.0%} of copy"
@@ -44,17 +43,14 @@ SWEPT = (
 
 def main(args: argparse.Namespace) -> None:
     torch.manual_seed(0)
-    copy = copy_bandwidth(args.repeats)
-    report = describe() | {
-        "size": args.size,
-        "copy_gbs": copy,
-        "rows": [],
-        "beside": [],
-    }
-    print(f"{report['card']}: a copy moves {copy:.0f} GB/s", flush=True)
-    report["differences"] = {
+    # which tells what to do where CuPy is missing
+    differences = {
         name_of(dtype): compare_with_reference(dtype, args.size) for dtype in cuda.NAMES
     }
+    copy = copy_bandwidth(args.repeats)
+    report = describe() | {"size": args.size, "copy_gbs": copy}
+    report |= {"differences": differences, "rows": [], "beside": []}
+    print(f"{report['card']}: a copy moves {copy:.0f} GB/s", flush=True)
     # after each row, as a rival that fails or a limit of time must not cost the others
     if args.sweep:
         report["sweep"] = []
@@ -62,22 +58,20 @@ def main(args: argparse.Namespace) -> None:
             report["sweep"].append(row)
             machine.write(report, args.json)
         return
-    name = f"recurrence-{report['card'].replace(' ', '-')}.json"
-    target = args.json or RESULTS / name
     for row in measure_all(args, copy):
         report["rows"].append(row)
         print(ROW.format(**row), flush=True)
-        machine.write(report, target)
+        machine.write(report, args.json)
     for row in recurrence_beside.rows(args):
         report["beside"].append(row)
         print(BESIDE.format(**row), flush=True)
-        machine.write(report, target)
-    print(target)
+        machine.write(report, args.json)
+    if args.json is None:
+        return
     if importlib.util.find_spec("matplotlib") is None:
         print("no picture, as matplotlib is not installed")
         return
-    draw(report, target.with_suffix(".png"))
-    print(target.with_suffix(".png"))
+    draw(report, args.json.with_suffix(".png"))
 
 
 def describe() -> dict:

@@ -47,7 +47,7 @@ def parse() -> argparse.Namespace:
     batches = {"nargs": "+", "default": [4, 16, 100], "help": "default: 4 16 100"}
     add("--batch", type=machine.positive, **batches)
     add("--checkpoint", default="valid.acc.ave.pth", help="default: %(default)s")
-    add("--beam-size", type=int, default=10, help="default: 10")
+    add("--beam-size", type=machine.positive, default=10, help="default: 10")
     add("--ctc-weight", type=float, default=0.3, help="default: 0.3")
     add("--threads", type=machine.positive, default=2, help="default: 2")
     add("--json", type=machine.writable, help="file for the figures")
@@ -101,4 +101,4 @@ def joint(model: Speech2Text, waves: list[torch.Tensor]) -> list[str]:
 
 
 if __name__ == "__main__":
-    main()
+    machine.run(main)

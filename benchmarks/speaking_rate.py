@@ -77,4 +77,4 @@ def error_rate(pairs: dict[str, tuple[str, str]], group: list[str]) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    machine.run(main)

@@ -24,6 +24,7 @@ from espnet_srupp.profile import build_encoder, count_parameters, profile
 from espnet_srupp.recipe import alphas, epochs, results
 from espnet_srupp.recipe.check import HOP_LENGTH
 from espnet_srupp.recipe.epochs import Epoch
+from espnet_srupp.recipe.errors import RecipeError
 
 # of 10 s at 16 kHz
 SAMPLES = 160000
@@ -66,7 +67,7 @@ def parse() -> argparse.Namespace:
 def read(exp: Path) -> Run:
     trained = epochs.read(epochs.logs(exp))
     if not trained:
-        raise SystemExit(f"error: {exp} has no finished epoch: train it first.")
+        raise RecipeError(f"{exp} has no finished epoch: train it first")
     found = results.found(exp, "wer")
     rates = {decoded(exp, path): error_rate(path) for path in found}
     return Run(trained, alphas.read(exp), rates)
@@ -191,4 +192,4 @@ def explain(figure: Figure, axes: Axes) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    machine.run(main)

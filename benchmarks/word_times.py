@@ -20,6 +20,7 @@ import numpy as np
 import soundfile
 
 from espnet_srupp.recipe import datadir
+from espnet_srupp.recipe.errors import RecipeError
 
 FRAME = 0.01  # seconds
 IN_A_ROW = 3  # frames
@@ -86,6 +87,8 @@ def main() -> None:
         for what, seconds in zip(
             ("start of the first word", "end of the last word"), found, strict=True
         ):
+            if not seconds:
+                raise RecipeError(f"{name}: the {what} is right in no utterance")
             low, middle, high = np.percentile(seconds, SHARES).round(3)
             of_model[what] = {"words": len(seconds), "seconds": [low, middle, high]}
             print(
@@ -96,4 +99,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    machine.run(main)

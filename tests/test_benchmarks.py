@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 from importlib import import_module
@@ -145,6 +146,8 @@ def test_nan_is_a_difference():
             "{file} --lengths {file}s",
             "argument --lengths: there is no file {file}s",
         ),
+        ("encoder", "{file} --seconds 0", "argument --seconds: 0 is not a number"),
+        ("longform", "{file} a=b --minutes -1", "argument --minutes: -1 is not a"),
         ("onnx_runtime", "{file}s", "argument config: there is no file {file}s"),
         ("longform", "data exp", "argument MODEL=EXP: exp is not NAME=PATH"),
         ("study", "exp --out x", "argument VARIANT=EXP: exp is not NAME=PATH"),
@@ -161,6 +164,74 @@ def test_a_wrong_argument_is_one_sentence(
         import_module(script).parse()
     assert error.value.code == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "message"),
+    [
+        (
+            "encoder",
+            "{yaml} --threads 1",
+            "{yaml}: SRUppEncoder.__init__() got an unexpected",
+        ),
+        (
+            "encoder",
+            "{empty} --threads 1",
+            "{empty} is not a list of 'key: value' lines",
+        ),
+        ("memory", "{folder} {folder}", "No such file or directory: '{folder}/config"),
+        ("longform", "{folder} a=b", "{folder}/wav.scp is missing"),
+        ("speaking_rate", "{folder} a=b", "{folder}/wav.scp is missing"),
+        ("study", "a={folder} --out {folder}", "{folder} has no finished epoch"),
+    ],
+)
+def test_what_is_not_there_is_told_in_one_sentence(
+    script, words, message, tmp_path, monkeypatch, capsys
+):
+    given = {"folder": tmp_path, "yaml": tmp_path / "a", "empty": tmp_path / "b"}
+    given["yaml"].write_text("{encoder: srupp, encoder_conf: {size: 1}}")
+    given["empty"].touch()
+    words = [str(BENCHMARKS / f"{script}.py"), *words.format(**given).split()]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as error:
+        runpy.run_path(words[0], run_name="__main__")
+    assert error.value.code == 1
+    *_, told = capsys.readouterr().err.splitlines()
+    assert told.startswith("error: ")
+    assert message.format(**given) in told
+
+
+def test_ctrl_c_ends_a_script_without_a_traceback(capsys):
+    import machine
+
+    def work():
+        raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit) as error:
+        machine.run(work)
+    assert error.value.code == 130
+    assert capsys.readouterr().err.startswith("interrupted: ")
+
+
+def test_a_gpu_s_figures_are_written_where_they_are_wanted(monkeypatch, tmp_path):
+    import recurrence_beside
+    import recurrence_cuda
+
+    monkeypatch.setattr(recurrence_cuda, "describe", lambda: {"card": "x"})
+    for name in ("copy_bandwidth", "compare_with_reference"):
+        monkeypatch.setattr(recurrence_cuda, name, lambda *_: 1.0)
+    monkeypatch.setattr(recurrence_beside, "rows", lambda _: [])
+    row = {"dtype": "float32", "T": 1, "B": 1, "name": "x", "ms": 1, "gbs": 1}
+    measured = [row | {"share": 1.0}]
+    monkeypatch.setattr(recurrence_cuda, "measure_all", lambda *_: measured)
+    monkeypatch.setattr(recurrence_cuda, "draw", lambda _, target: target.touch())
+    written = []
+    monkeypatch.setattr(Path, "write_text", lambda path, _: written.append(path))
+    for target in (None, tmp_path / "a.json"):
+        given = {"repeats": 1, "size": 2, "sweep": False, "json": target}
+        recurrence_cuda.main(SimpleNamespace(**given))
+    assert written == [tmp_path / "a.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
 
 
 def measured_attention(monkeypatch, capsys, tmp_path):
