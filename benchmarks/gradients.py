@@ -116,12 +116,13 @@ def draw(config: argparse.Namespace, batches: int) -> Iterator[dict[str, Tensor]
     preprocess = ASRTask.build_preprocess_fn(config, train=False)
     data = ESPnetDataset(config.train_data_path_and_name_and_type, preprocess)
     collate = ASRTask.build_collate_fn(config, train=False)
-    if len(data) < batches * BATCH:
+    names = sorted(data)
+    if len(names) < batches * BATCH:
         raise RecipeError(
-            f"{config.output_dir}: its training set has {len(data)} utterances, fewer "
+            f"{config.output_dir}: its training set has {len(names)} utterances, fewer "
             f"than {batches} batches of {BATCH}: lower --batches"
         )
-    names = random.Random(0).sample(sorted(data), batches * BATCH)
+    names = random.Random(0).sample(names, batches * BATCH)
     for start in range(0, len(names), BATCH):
         yield collate([data[name] for name in names[start : start + BATCH]])[1]
 

@@ -28,8 +28,8 @@ ABOVE_NOISE, BELOW_SPEECH = 10, 35  # dB
 SHARES = 5, 50, 95  # %
 
 
-def edges(samples: np.ndarray, rate: int) -> tuple[float, float]:
-    """Seconds at which the sound of an utterance (N,) begins and ends."""
+def edges(samples: np.ndarray, rate: int) -> tuple[float, float] | None:
+    """Seconds at which the sound of an utterance (N,) begins and ends, if it does."""
     hop = round(FRAME * rate)
     frames = samples[: len(samples) // hop * hop].reshape(-1, hop)
     level = 10 * np.log10((frames**2).mean(1) + 1e-12)
@@ -37,6 +37,8 @@ def edges(samples: np.ndarray, rate: int) -> tuple[float, float]:
     loud = level > max(noise + ABOVE_NOISE, speech - BELOW_SPEECH)
     runs = np.lib.stride_tricks.sliding_window_view(loud, IN_A_ROW).all(1)
     found = np.flatnonzero(runs)
+    if not found.size:
+        return None
     return found[0] * FRAME, (found[-1] + IN_A_ROW) * FRAME
 
 
@@ -50,7 +52,10 @@ def errors(
         begin, count = int(row["start_sample"]), int(row["samples"])
         path = joined / "audio" / f"{name}.flac"
         samples, rate = soundfile.read(path, count, begin)
-        on, off = edges(samples, rate)
+        sound = edges(samples, rate)
+        if sound is None:
+            continue
+        on, off = sound
         words = [
             word
             for word in json.loads((results / f"{name}.json").read_text())["words"]
@@ -88,7 +93,7 @@ def main() -> None:
             ("start of the first word", "end of the last word"), found, strict=True
         ):
             if not seconds:
-                raise RecipeError(f"{name}: the {what} is right in no utterance")
+                raise RecipeError(f"{name}: no {what} with a sound is right")
             low, middle, high = np.percentile(seconds, SHARES).round(3)
             of_model[what] = {"words": len(seconds), "seconds": [low, middle, high]}
             print(
