@@ -8,6 +8,8 @@ cuda, recurrence_cuda.py runs instead.
 """
 
 import argparse
+import os
+import shutil
 import statistics
 import time
 import warnings
@@ -74,10 +76,17 @@ def parse() -> argparse.Namespace:
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: torch finds no GPU here")
-    if args.device == "cpu" and find_spec("sru") is None:
-        parser.error("sru is not installed: pip install sru==3.0.0.dev6 ninja")
+    if args.device == "cpu" and (absent := missing()):
+        parser.error(f"no {', no '.join(absent)}: pip install sru==3.0.0.dev6 ninja")
     args.repeats = args.repeats or (9 if args.device == "cpu" else 50)
     return args
+
+
+def missing() -> list[str]:
+    """What sru is made of, as far as it is not here."""
+    compiler = os.environ.get("CXX", "c++")
+    tools = [tool for tool in ("ninja", compiler) if shutil.which(tool) is None]
+    return [*([] if find_spec("sru") else ["sru"]), *tools]
 
 
 def ours(u, x, v, b) -> torch.Tensor:

@@ -201,6 +201,15 @@ def test_what_is_not_there_is_told_in_one_sentence(
     assert message.format(**given) in told
 
 
+def test_what_sru_is_compiled_with_is_sought_before_anything_is_timed(monkeypatch):
+    import recurrence
+
+    monkeypatch.setattr(recurrence, "find_spec", lambda _: True)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CXX", "g++")
+    assert recurrence.missing() == ["ninja", "g++"]
+
+
 def test_ctrl_c_ends_a_script_without_a_traceback(capsys):
     import machine
 
