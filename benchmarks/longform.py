@@ -81,6 +81,9 @@ def parse() -> argparse.Namespace:
     )
     args = parser.parse_args()
     args.models = dict(args.models)
+    for exp in args.models.values():
+        if not Path(exp).exists():
+            parser.error(f"there is no experiment {exp}")
     return args
 
 

@@ -76,6 +76,8 @@ def parse() -> argparse.Namespace:
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: torch finds no GPU here")
+    if args.device == "cpu" and args.sweep:
+        parser.error("--sweep is for a GPU: give --device cuda, or leave it out")
     if args.device == "cpu" and (absent := missing()):
         parser.error(f"no {', no '.join(absent)}: pip install sru==3.0.0.dev6 ninja")
     args.repeats = args.repeats or (9 if args.device == "cpu" else 50)
