@@ -88,6 +88,19 @@ from espnet_srupp.recipe.explain import explain
             "--feats_normalize utterance_mvn",
             id="statistics",
         ),
+        pytest.param(
+            "torch.distributed.DistNetworkError: The server socket has failed to "
+            "listen on any local network address. port: 29500, useIpv6: false, code: "
+            "-98, name: EADDRINUSE, message: address already in use",
+            "another training uses the port",
+            id="port",
+        ),
+        pytest.param(
+            "torch.distributed.DistNetworkError: The server socket has failed to bind "
+            "to [::]:29500 (errno: 98 - Address already in use).",
+            "another training uses the port",
+            id="port without libuv",
+        ),
     ],
 )
 def test_known_causes_have_a_remedy(tmp_path, line, remedy):

@@ -69,7 +69,7 @@ REMEDIES = (
         r"Error opening '?([^':]+)|LibsndfileError",
         "an audio file cannot be read: run --stage 3 --stop_stage 3 --force true",
     ),
-    (r"Address already in use", "another training uses the port: start it again"),
+    (r"[Aa]ddress already in use", "another training uses the port: start it again"),
 )
 
 
