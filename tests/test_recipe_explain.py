@@ -34,6 +34,22 @@ from espnet_srupp.recipe.explain import explain
             "AssertionError: Torch not compiled with CUDA enabled", "--ngpu 0", id="CPU"
         ),
         pytest.param(
+            "RuntimeError: Found no NVIDIA driver on your system. Please check",
+            "--ngpu 0",
+            id="driver",
+        ),
+        pytest.param(
+            "RuntimeError: The NVIDIA driver on your system is too old: compiled with "
+            "your version of the CUDA driver.",
+            "--ngpu 0",
+            id="old driver",
+        ),
+        pytest.param(
+            "torch.AcceleratorError: CUDA error: invalid device ordinal",
+            "--ngpu 0",
+            id="number of a GPU",
+        ),
+        pytest.param(
             "torch.OutOfMemoryError: CUDA out of memory. Tried",
             "gradient_checkpointing: true",
             id="CUDA",
@@ -48,9 +64,28 @@ from espnet_srupp.recipe.explain import explain
             id="disk while saving",
         ),
         pytest.param(
+            "RuntimeError: [enforce fail at inline_container.cc:664] . unexpected pos "
+            "576 vs 470",
+            "free some space",
+            id="disk at the end of saving",
+        ),
+        pytest.param(
+            "OSError: [Errno 122] Disk quota exceeded", "free some space", id="quota"
+        ),
+        pytest.param(
             "ModuleNotFoundError: No module named 'espnet2.x'",
             "--python has no ESPnet",
             id="ESPnet",
+        ),
+        pytest.param(
+            "ModuleNotFoundError: No module named 'espnet'",
+            "--python has no ESPnet",
+            id="ESPnet's first package",
+        ),
+        pytest.param(
+            "ModuleNotFoundError: No module named 'espnet_model_zoo'",
+            "install its package",
+            id="a module named as ESPnet begins",
         ),
         pytest.param(
             "ModuleNotFoundError: No module named 'espnet_srupp'",
@@ -66,6 +101,16 @@ from espnet_srupp.recipe.explain import explain
             "soundfile.LibsndfileError: Error opening 'a.flac': System error.",
             "--stage 3",
             id="audio",
+        ),
+        pytest.param(
+            "RuntimeError: Error opening 'a.flac': File does not exist",
+            "--stage 3",
+            id="audio for an older soundfile",
+        ),
+        pytest.param(
+            "soundfile.LibsndfileError: Internal psf_fseek() failed.",
+            "--stage 3",
+            id="audio in its middle",
         ),
         pytest.param(
             "RuntimeError: Error(s) in loading state_dict for ESPnetASRModel:",
@@ -109,7 +154,7 @@ def test_known_causes_have_a_remedy(tmp_path, line, remedy):
         f"Traceback (most recent call last):\n  File\n{line}\nsome warning\n"
     )
     message = explain(log, 1)
-    assert line.rstrip(".:") in message
+    assert message.startswith(f"{line.rstrip('.:')}: ")
     assert remedy in message
     assert "\n" not in message
 
@@ -121,11 +166,30 @@ def test_a_sentence_of_our_own_programs_is_told_as_it_is(tmp_path):
 
 @pytest.mark.parametrize(
     ("code", "said"),
-    [(-signal.SIGKILL, "memory"), (-signal.SIGSEGV, "SIGSEGV"), (3, "exit code 3")],
+    [
+        (-signal.SIGKILL, "memory"),
+        (-signal.SIGSEGV, "SIGSEGV"),
+        (-signal.SIGHUP, "SIGHUP"),
+        (3, "exit code 3"),
+    ],
 )
 def test_silent_ends_are_told(tmp_path, code, said):
-    (tmp_path / "log").write_text("")
-    assert said in explain(tmp_path / "log", code)
+    (tmp_path / "log").write_text("## python3 -m program\n")
+    message = explain(tmp_path / "log", code)
+    assert said in message and "python3" not in message
+
+
+@pytest.mark.parametrize(
+    "line", ["KeyboardInterrupt", "torch.spawn.ProcessRaisedException: no"]
+)
+def test_what_follows_an_error_does_not_hide_it(tmp_path, line):
+    (tmp_path / "log").write_text(f"## python3\n{line}\nafterwards: Error\n")
+    assert explain(tmp_path / "log", 1).startswith(f"{line} (")
+
+
+def test_the_last_words_of_a_program_may_be_any_bytes(tmp_path):
+    (tmp_path / "log").write_bytes(b"## python3\nearlier\n  caf\xe9 is closed  \n \n")
+    assert explain(tmp_path / "log", 1).startswith("caf\ufffd is closed (log: ")
 
 
 def test_what_a_launcher_adds_does_not_hide_the_cause(tmp_path):
