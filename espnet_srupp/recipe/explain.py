@@ -66,7 +66,7 @@ REMEDIES = (
     ),
     (r"No module named", "install its package for that Python"),
     (
-        r"Error opening '?([^':]+)|LibsndfileError",
+        r"Error opening |LibsndfileError",
         "an audio file cannot be read: run --stage 3 --stop_stage 3 --force true",
     ),
     (r"[Aa]ddress already in use", "another training uses the port: start it again"),
@@ -86,8 +86,7 @@ def explain(log: Path, code: int) -> str:
     cause = last_error(text)
     for pattern, remedy in REMEDIES:
         if found := re.search(pattern, cause):
-            words = [word for word in found.groups() if word]
-            return f"{cause}: {remedy.format(*words)} (log: {log})"
+            return f"{cause}: {remedy.format(*found.groups())} (log: {log})"
     return f"{cause or f'exit code {code}'} (log: {log})"
 
 
