@@ -7,9 +7,7 @@ from pathlib import Path
 # what a log has before a command; Kaldi's launchers add lines of their own with "# "
 BEGINS = "## "
 # the last line of a traceback, or what argparse prints
-EXCEPTION = re.compile(
-    r"^(?:[\w.]+(?:Error|Exception|Interrupt)\b.*|[\w.]+: error: .*)$"
-)
+EXCEPTION = re.compile(r"[\w.]+(?:(?:Error|Exception|Interrupt)\b|: error: )")
 # what ESPnet or torch say, and what helps
 REMEDIES = (
     (
