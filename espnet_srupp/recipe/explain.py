@@ -79,8 +79,7 @@ def explain(log: Path, code: int) -> str:
         return f"the program ended by {signal.Signals(-code).name} (log: {log})"
     # the log of a training that was continued begins with that of the one before
     text = f"\n{log.read_text('utf-8', 'replace')}"
-    _, command, text = text.rpartition(f"\n{BEGINS}")
-    text = text.partition("\n")[2] if command else text
+    _, _, text = text.rpartition(f"\n{BEGINS}")[2].partition("\n")
     cause = last_error(text)
     for pattern, remedy in REMEDIES:
         if found := re.search(pattern, cause):
