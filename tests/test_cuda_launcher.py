@@ -120,6 +120,19 @@ def test_a_cupy_without_a_folder_for_kernels_is_named(tmp_path, monkeypatch):
         cuda._cupy()
 
 
+def test_kernels_that_cannot_be_kept_are_named(monkeypatch):
+    class Module:
+        def __init__(self, **_):
+            pass
+
+        def get_function(self, name):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cuda, "_cupy", lambda: SimpleNamespace(RawModule=Module))
+    with pytest.raises(OSError, match="No space left.*: let CUPY_CACHE_DIR name"):
+        cuda._kernel.__wrapped__("forward<...>", torch.device("cuda", 0))
+
+
 def test_another_gpus_torch_is_named(monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", None)
     with pytest.raises(ImportError, match="this PyTorch is not built for CUDA"):
