@@ -49,8 +49,26 @@ def test_results_come_in_the_order_of_the_jobs(nj):
     assert parallel_map(square, range(50), nj, "work") == [n**2 for n in range(50)]
 
 
-def test_no_jobs_give_no_results():
-    assert parallel_map(square, [], 2, "work") == []
+def test_no_jobs_give_no_results_and_need_no_scheduler():
+    assert parallel_map(square, [], 2, "work", scheduler="nowhere") == []
+
+
+def test_the_way_is_told_up_to_its_end(capsys):
+    parallel_map(held, range(50), 1, "work", "texts")
+    assert capsys.readouterr().out.splitlines()[-1] == "  work: 50/50 texts"
+
+
+def test_there_are_no_more_processes_than_jobs(monkeypatch):
+    @contextlib.contextmanager
+    def executor(nj, title, scheduler):
+        asked.append(nj)
+        with ThreadPoolExecutor(nj) as pool:
+            yield pool
+
+    asked = []
+    monkeypatch.setattr(parallel, "executor", executor)
+    parallel_map(held, [1, 2], 32, "work")
+    assert asked == [2]
 
 
 def test_jobs_run_in_as_many_processes_as_asked(tmp_path):
@@ -119,6 +137,20 @@ def test_threads_of_a_worker_share_a_folder_or_wait(tmp_path, monkeypatch, names
         found = pool.map(lambda home: parallel.in_folder(home, work, [0]), homes)
         assert [Path(path) for (path,) in found] == homes
     assert together.broken == (names == ["a", "b"])
+
+
+def test_a_job_that_fails_leaves_its_folder_to_other_threads(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RecipeError):
+        parallel.in_folder(tmp_path, refuse_odd, [1])
+    assert parallel.INSIDE == []
+
+
+def test_an_error_leaves_no_jobs_to_be_done():
+    with pytest.raises(RecipeError), parallel.executor(1, "work", "") as pool:
+        futures = [pool.submit(time.sleep, 0.01) for _ in range(100)]
+        raise RecipeError("no")
+    assert futures[-1].cancelled()
 
 
 IDLE = """
