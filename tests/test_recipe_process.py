@@ -2,18 +2,21 @@
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from processes import gone, needs_proc
 
+from espnet_srupp import children, names
 from espnet_srupp.recipe import process
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import cores
-from espnet_srupp.recipe.process import Job, Tail, run
+from espnet_srupp.recipe.process import Job, run
 
 PYTHON = shlex.quote(sys.executable)
 
@@ -29,10 +32,25 @@ def job(tmp_path, program, name="log"):
 
 def test_log_holds_command_output_and_errors(tmp_path):
     program = "import sys; print('out'); print('err', file=sys.stderr)"
-    run([job(tmp_path, program)], PYTHON)
-    command, out, err = (tmp_path / "logs" / "log").read_text().splitlines()
+    run([job(tmp_path, program, "new/log")], PYTHON)
+    command, out, err = (tmp_path / "logs" / "new" / "log").read_text().splitlines()
     assert command.startswith("## ")
+    assert shlex.split(command[3:]) == [sys.executable, "-c", program]
     assert (out, err) == ("out", "err")
+
+
+def test_a_program_begins_once_its_log_has_the_command_and_signals_wait(
+    tmp_path, monkeypatch
+):
+    def popen(*args, **kwargs):
+        text = (tmp_path / "logs" / "log").read_text()
+        begun.append((text[:3], len(children.HELD)))
+        return real(*args, **kwargs)
+
+    begun, real = [], subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    run([job(tmp_path, "")], PYTHON)
+    assert begun == [("## ", 1)]
 
 
 @pytest.mark.parametrize("append", [True, False])
@@ -79,15 +97,16 @@ def test_a_program_sees_the_gpu_that_it_is_given(tmp_path, monkeypatch, given, s
 THREADS = "import os; print(os.environ['OMP_NUM_THREADS'])"
 
 
-# what the user has set, and the threads of each of three programs on six processors
+# what the user has set, and the threads of each of three programs
 @pytest.mark.parametrize(
-    ("given", "threads"), [("", 2), ("1", 1), ("2", 2), ("6", 2), ("6,2", 2)]
+    ("given", "processors", "threads"),
+    [("", 6, 2), ("1", 6, 1), ("2", 6, 2), ("6", 6, 2), ("6,2", 6, 2), ("", 2, 1)],
 )
-def test_processors_are_shared_out(tmp_path, monkeypatch, given, threads):
+def test_processors_are_shared_out(tmp_path, monkeypatch, given, processors, threads):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if given:
         monkeypatch.setenv("OMP_NUM_THREADS", given)
-    monkeypatch.setattr(process, "cores", lambda: 6)
+    monkeypatch.setattr(process, "cores", lambda: processors)
     run([job(tmp_path, THREADS, str(n)) for n in range(3)], PYTHON)
     assert (tmp_path / "logs" / "2").read_text().endswith(f"\n{threads}\n")
 
@@ -106,10 +125,14 @@ def test_a_program_alone_has_the_threads_that_the_user_has_set(tmp_path, monkeyp
     assert cores() >= 1
 
 
-def test_watch_is_called_at_least_once_after_the_end(tmp_path):
+def test_watch_is_called_at_least_once_after_the_end(tmp_path, monkeypatch):
+    def running(children, jobs):
+        return any(child.wait() for child in children)
+
     log, seen = tmp_path / "logs" / "log", []
+    monkeypatch.setattr(process, "running", running)
     run([job(tmp_path, "print('end')")], PYTHON, lambda: seen.append(log.read_text()))
-    assert "end" in seen[-1]
+    assert seen[-1].endswith("\nend\n")
 
 
 SLEEPER = """
@@ -207,6 +230,37 @@ def test_what_a_program_has_started_ends_with_it(
     assert gone(int(started.read_text()))
 
 
+def test_programs_are_asked_to_end_before_they_are_killed(monkeypatch):
+    class Child:
+        def __init__(self, code=None):
+            self.code = code
+
+        def poll(self):
+            return self.code
+
+        def wait(self, timeout=None):
+            if timeout is None:
+                events.append("reaped")
+            else:
+                clock[0] += timeout
+                raise subprocess.TimeoutExpired("x", timeout)
+
+    events, clock = [], [0]
+    monkeypatch.setattr(process, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(process, "send", lambda _, number: events.append(number))
+    process.end([Child(), Child(0), Child(), Child(1)])
+    assert events == [signal.SIGTERM] * 3 + [signal.SIGKILL, "reaped"] * 3
+    # all of them together
+    assert clock == [process.GRACE_SECONDS]
+
+
+def test_a_signal_that_came_to_a_child_before_its_program_ends_it(monkeypatch):
+    monkeypatch.setattr(process, "end_with", lambda parent: None)
+    monkeypatch.setattr(children, "HELD", [[os.getpid()]])
+    with pytest.raises(KeyboardInterrupt):
+        process.begin(os.getppid())
+
+
 def test_command_that_does_not_start_is_named(tmp_path):
     with pytest.raises(RecipeError, match="--python /no/such.*cannot start"):
         run([job(tmp_path, "")], "/no/such -m x")
@@ -226,45 +280,6 @@ def test_the_error_of_an_earlier_run_in_the_same_log_is_not_told(tmp_path):
         run([second], PYTHON, append=True)
 
 
-def test_log_that_is_not_there_yet_has_no_lines(tmp_path):
-    tail = Tail(tmp_path / "log")
-    assert tail.lines() == []
-    (tmp_path / "log").write_text("one\ntw")
-    assert tail.lines() == ["one"]
-
-
-def test_a_log_that_is_put_aside_is_followed_in_its_new_file(tmp_path):
-    log = tmp_path / "log"
-    log.write_text("old\n")
-    tail = Tail(log)
-    log.rename(tmp_path / "log.1")
-    assert tail.lines() == []
-    log.write_text("new, and longer\n")
-    assert tail.lines() == ["new, and longer"]
-
-
-def test_a_log_that_begins_anew_is_followed_from_its_first_line(tmp_path):
-    log = tmp_path / "log"
-    log.write_text("old, and longer\n")
-    tail = Tail(log)
-    # in the same file, as a new one may be by its number
-    log.write_text("new\n")
-    assert tail.lines() == ["new"]
-
-
-def test_a_line_that_is_half_written_is_told_once_it_is_whole(tmp_path):
-    (tmp_path / "log").write_text("earlier\n")
-    tail = Tail(tmp_path / "log")
-    for text, told in (
-        ("one\ntw", ["one"]),
-        ("o", []),
-        ("\nthree\n", ["two", "three"]),
-    ):
-        with open(tmp_path / "log", "a") as file:
-            file.write(text)
-        assert tail.lines() == told
-
-
 def test_no_more_processors_are_used_than_this_process_may(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
@@ -275,11 +290,13 @@ def test_no_more_processors_are_used_than_this_process_may(monkeypatch):
 
 
 def test_a_program_draws_without_a_display_and_prints_at_once(tmp_path, monkeypatch):
+    """And it takes no option whose name is cut short."""
     monkeypatch.setenv("MPLBACKEND", "TkAgg")
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
-    words = ("MPLBACKEND", "PYTHONUNBUFFERED")
+    monkeypatch.delenv(names.ASKED, raising=False)
+    words = ("MPLBACKEND", "PYTHONUNBUFFERED", names.ASKED)
     run([job(tmp_path, f"import os; print(*map(os.environ.get, {words}))")], PYTHON)
-    assert (tmp_path / "logs" / "log").read_text().endswith("\nAgg 1\n")
+    assert (tmp_path / "logs" / "log").read_text().endswith("\nAgg 1 1\n")
 
 
 READING = """
