@@ -114,6 +114,14 @@ def test_a_signal_that_comes_within_a_fork_is_raised_after_it(number, a_program)
         time.sleep(5)
 
 
+def test_an_error_within_the_block_holds_no_later_signal_back(a_program):
+    with pytest.raises(ZeroDivisionError), held_back():
+        raise ZeroDivisionError
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+
+
 def test_a_signal_that_the_program_ignores_stays_ignored(a_program):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     end_as_by_interrupt()
