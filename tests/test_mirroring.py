@@ -80,6 +80,12 @@ def test_mirrored_samples_follow_each_wave():
     ]
 
 
+def test_a_batch_may_be_shorter_than_what_is_mirrored():
+    waves = torch.tensor([[1.0, 2], [1, 0]])
+    found = extend(waves, torch.tensor([2, 1]), 4)
+    assert found.tolist() == [[1, 2, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0]]
+
+
 def test_gradients_reach_the_waves():
     waves, lengths = batch()
     waves = waves[:, :50].double().requires_grad_()
