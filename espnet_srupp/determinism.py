@@ -34,8 +34,6 @@ def on_cpu(
     self: nn.CTCLoss, log_probs: Tensor, *others: object, **named: object
 ) -> Tensor:
     """`nn.CTCLoss.forward` on the CPU, its loss on the device of `log_probs`."""
-    if log_probs.is_cpu:
-        return ctc_loss(self, log_probs, *others, **named)
     others = map(to_cpu, others)
     named = {name: to_cpu(other) for name, other in named.items()}
     return ctc_loss(self, log_probs.cpu(), *others, **named).to(log_probs.device)
