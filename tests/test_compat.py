@@ -104,3 +104,13 @@ def test_an_imported_module_is_not_put_off(tmp_path, monkeypatch):
     module = importlib.import_module("early_one")
     compat.import_lazily("early_one")
     assert sys.modules["early_one"] is module
+
+
+def test_a_module_put_off_lacks_what_it_does_not_have(tmp_path, monkeypatch):
+    (tmp_path / "late_one.py").write_text("VALUE = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    compat.import_lazily("late_one")
+    module = importlib.import_module("late_one")
+    assert not hasattr(module, "OTHER")
+    assert module.VALUE == 1
