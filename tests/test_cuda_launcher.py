@@ -17,6 +17,26 @@ from espnet_srupp.recurrence.operator import recurrence_forward
 CARD = cuda.Card(132, shared_bytes=228 * 1024, copies_ahead=True)  # an H200's
 
 
+@pytest.fixture
+def launch(monkeypatch):
+    """Returns what a launch asks `choose` for, what that chooses, and its warps."""
+
+    def launch(kernel, x, v, inputs=(), bidirectional=False):
+        def choose(*args):
+            found.extend((args, cuda_choose(*args)))
+            return found[-1]
+
+        found = []
+        monkeypatch.setattr(cuda, "choose", choose)
+        monkeypatch.setattr(cuda, "_start", lambda *args: found.append(args[2]))
+        cuda._launch(kernel, x, v, bidirectional, [*inputs], [], cuda.EVERY)
+        return found
+
+    cuda_choose = cuda.choose
+    monkeypatch.setattr(cuda, "_card", lambda device: CARD)
+    return launch
+
+
 @pytest.mark.parametrize(
     ("B", "dtype", "forward", "backward"),
     [
@@ -30,13 +50,16 @@ CARD = cuda.Card(132, shared_bytes=228 * 1024, copies_ahead=True)  # an H200's
         pytest.param(64, torch.bfloat16, (4, 4), (4, 8), id="B64-bfloat16"),
     ],
 )
-def test_geometry_of_an_h200(B, dtype, forward, backward):
+def test_geometry_of_an_h200(B, dtype, forward, backward, launch):
     size = dtype.itemsize
-    for expected, *given in (
-        (forward, 4 * size, size, 1),
-        (backward, 5 * size + 4 // cuda.EVERY, size, cuda.EVERY),
+    x, v = torch.empty(1, B, 3328, dtype=dtype), torch.empty(2, 3328)
+    for kernel, expected, *given in (
+        ("forward", forward, 4 * size, size, 1),
+        ("backward", backward, 5 * size + 4 // cuda.EVERY, size, cuda.EVERY),
     ):
-        assert cuda.choose(B * 3328, 16, *given, CARD) == (*expected, 16)
+        asked, chosen, _ = launch(kernel, x, v)
+        assert asked == (B * 3328, 16, *given, CARD)
+        assert chosen == (*expected, 16)
 
 
 def test_cards_that_copy_nothing_ahead_have_registers_for_two_channels():
@@ -46,31 +69,39 @@ def test_cards_that_copy_nothing_ahead_have_registers_for_two_channels():
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("D", [1, 2, 3, 6, 64, 3328])
+@pytest.mark.parametrize(
+    ("D", "directions"),
+    [(1, 1), (2, 1), (3, 1), (6, 1), (64, 1), (3328, 1), (12, 2), (3328, 2)],
+)
 @pytest.mark.parametrize("B", [1, 16, 4096])
-@pytest.mark.parametrize("skipped", [0, 1, 2, 4])
-def test_a_geometry_fits_the_tensors(B, D, dtype, skipped, monkeypatch):
+@pytest.mark.parametrize(
+    ("before_x", "before_c"),
+    [(0, 0), (1, 1), (2, 2), (4, 4), (0, 1), (0, 2), (0, 4)],
+)
+def test_a_geometry_fits_the_tensors(
+    before_x, before_c, B, D, directions, dtype, launch
+):
+    def after(skipped, dtype):
+        return torch.empty(B * D + skipped, dtype=dtype)[skipped:].view(1, B, D)
+
     state = torch.float64 if dtype == torch.float64 else torch.float32
-    x = torch.empty(B * D + skipped, dtype=dtype)[skipped:].view(1, B, D)
-    c = torch.empty(B * D + skipped, dtype=state)[skipped:].view(1, B, D)
-    u, v = x[:, :, None].expand(1, B, 3, D), torch.empty(2, D, dtype=state)
-    chosen, started = [], []
-
-    def choose(*args):
-        chosen.append((cuda_choose(*args), args[2]))
-        return chosen[-1][0]
-
-    cuda_choose = cuda.choose
-    monkeypatch.setattr(cuda, "choose", choose)
-    monkeypatch.setattr(cuda, "_card", lambda device: CARD)
-    monkeypatch.setattr(cuda, "_start", lambda *args: started.append(args[2]))
-    cuda._launch("forward", x, v, False, [u, x, v, c], [], 0)
-    (((channels, frames, copied), fetched),) = chosen
-    assert D % channels == 0
+    x, c = after(before_x, dtype), after(before_c, state)
+    v = torch.empty(2, D, dtype=state)
+    # a kernel reads them by themselves, wherever they begin
+    lengths = torch.empty(B + 1, dtype=torch.int64)[1:]
+    inputs = x[:, :, None].expand(1, B, 3, D), x, v, lengths, c
+    asked, chosen, warps = launch("forward", x, v, inputs, directions == 2)
+    channels, frames, copied = chosen
+    width, fetched = D // directions, asked[2]
+    assert width % channels == 0
     assert all(t.data_ptr() % (channels * t.itemsize) == 0 for t in (x, v, c))
-    assert all(D * t.itemsize % copied == t.data_ptr() % copied == 0 for t in (x, c))
+    for t in (x, c):
+        assert width * t.itemsize % copied == t.data_ptr() % copied == 0
+    begin_well = all(t.data_ptr() % cuda.WIDEST == 0 for t in (x, c))
+    if begin_well and width * x.itemsize % cuda.WIDEST == 0:
+        assert copied == cuda.WIDEST
     assert frames * channels * fetched * cuda.WARP <= cuda.RING_BYTES
-    assert started == [B * -(-D // (32 * channels))]
+    assert warps == B * directions * -(-width // (32 * channels))
 
 
 def test_traced_code_is_told_how_many_states_are_saved():
