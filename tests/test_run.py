@@ -42,12 +42,17 @@ def test_the_program_sees_its_own_arguments(call, tmp_path, as_module):
     assert call(*target, "-m", "--help", "x y") == f"{path} -m --help x y\n"
 
 
-def test_a_script_finds_its_neighbours(call, tmp_path):
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_script_finds_its_neighbours_as_with_python(call, tmp_path, linked):
+    """Those beside the file that a link leads to, before others of their name."""
+    (tmp_path / "neighbour.py").write_text("WORD = 'another'\n")
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "neighbour.py").write_text("WORD = 'found'\n")
     script = tmp_path / "scripts" / "has_neighbour.py"
     script.write_text("import neighbour\ndef main():\n    print(neighbour.WORD)\n")
-    assert call(script) == "found\n"
+    link = tmp_path / "link.py"
+    link.symlink_to(script)
+    assert call(link if linked else script) == "found\n"
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -158,10 +163,12 @@ def test_a_wrong_command_line_is_one_sentence(call, arguments, message):
     assert error.value.code.count("\n") == 0
 
 
-def test_a_script_named_as_a_module_is_not_mistaken_for_it(call, tmp_path):
-    (tmp_path / "calendar.py").write_text(PROGRAM)
-    with pytest.raises(SystemExit, match="calendar.py has the name of a module"):
-        call(tmp_path / "calendar.py")
+# of which the second is no file, but part of Python
+@pytest.mark.parametrize("name", ["calendar.py", "time.py"])
+def test_a_script_named_as_a_module_is_not_mistaken_for_it(call, tmp_path, name):
+    (tmp_path / name).write_text(PROGRAM)
+    with pytest.raises(SystemExit, match=f"{name} has the name of a module"):
+        call(tmp_path / name)
 
 
 def test_a_script_with_a_dot_within_its_name_is_told(call, tmp_path):
@@ -176,8 +183,9 @@ def test_an_error_inside_the_program_keeps_its_traceback(call, tmp_path):
         call("-m", "program_that_fails")
 
 
-def test_help_shows_the_usage(call):
-    assert "usage: python3 -m espnet_srupp.run -m MODULE" in call("--help")
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_shows_the_usage(call, option):
+    assert "usage: python3 -m espnet_srupp.run -m MODULE" in call(option)
 
 
 def test_a_lazy_import_runs_at_first_use(call, tmp_path):
@@ -281,7 +289,8 @@ def test_the_end_of_a_command_is_made_whole_for_lightning_alone(
     assert run.STARTED not in os.environ
 
 
-def test_a_whole_command_of_a_script_stays_as_it_is(monkeypatch):
+@pytest.mark.parametrize("given", [["program.py", "--x"], ["-m", "other", "--x"]])
+def test_a_whole_command_stays_as_it_is(given, monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "1")
     monkeypatch.setenv(run.STARTED, f"{os.getppid()}\nprogram.py")
-    assert run.words(["program.py", "--x"]) == ["program.py", "--x"]
+    assert run.words(given) == given
