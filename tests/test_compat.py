@@ -92,6 +92,11 @@ def test_the_runner_says_so_without_a_traceback(tmp_path, unknown_espnet):
     assert len(missing.stderr.splitlines()) == len(unknown.stderr.splitlines()) == 1
 
 
+def test_the_runner_keeps_the_traceback_of_another_import_that_fails(tmp_path):
+    broken = run_with('sys.modules["torch"] = None\n' + RUN, tmp_path)
+    assert broken.stderr.startswith("Traceback")
+
+
 def test_the_asr_task_is_the_newest():
     newest = "espnet3" if compat.GENERATION == 202611 else "espnet2"
     assert compat.ASR_TASK.startswith(f"{newest}.")
