@@ -142,6 +142,16 @@ def test_a_missing_cupy_is_named_with_its_remedy(version, extra, monkeypatch):
         cuda._cupy()
 
 
+def test_a_cupy_that_fails_is_named_with_its_remedy(tmp_path, monkeypatch):
+    """As that of another CUDA does, whose libraries are not here."""
+    (tmp_path / "cupy.py").write_text("raise ImportError('libnvrtc.so.12')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    with pytest.raises(ImportError, match=r"need CuPy; run pip install '\.\[cuda13\]'"):
+        cuda._cupy()
+
+
 def test_a_cupy_without_a_folder_for_kernels_is_named(tmp_path, monkeypatch):
     (tmp_path / "cupy.py").write_text("raise PermissionError(13, 'denied', '/home/x')")
     monkeypatch.syspath_prepend(tmp_path)
