@@ -21,7 +21,11 @@ from espnet_srupp.recipe.program import exit_code
 
 def run(main: Callable[[], None]) -> NoReturn:
     """Runs a script, which ends as the package's programs do."""
-    sys.exit(exit_code(main, "rows that were told are in the file of --json, if any"))
+    sys.exit(
+        exit_code(
+            main, "what was told before is in the file of --json, if one was given"
+        )
+    )
 
 
 def describe(*packages: str) -> dict[str, str]:

@@ -100,7 +100,7 @@ def main() -> None:
                 f"{name}: {what}, {len(seconds)} words: median {middle:+.2f} s, "
                 f"5 % to 95 %: {low:+.2f} to {high:+.2f}"
             )
-    machine.write(report, given.json)
+        machine.write(report, given.json)
 
 
 if __name__ == "__main__":

@@ -120,12 +120,18 @@ def test_a_word_that_begins_with_its_sound_is_0_s_off(script, tmp_path):
 
 def test_of_words_none_of_which_is_right_no_time_is_told(script, tmp_path, monkeypatch):
     times = script("word_times")
-    given = SimpleNamespace(data=tmp_path, joined=tmp_path, results=[("a", "b")])
+    results, target = [("whole", "w"), ("a", "b")], tmp_path / "figures.json"
+    given = SimpleNamespace(
+        data=tmp_path, joined=tmp_path, results=results, json=target
+    )
+    found = iter([([0.5], [0.5]), ([], [])])
     monkeypatch.setattr(times, "parse", lambda: given)
     monkeypatch.setattr(times.datadir, "read", lambda _: SimpleNamespace(text={}))
-    monkeypatch.setattr(times, "errors", lambda *_: ([], []))
+    monkeypatch.setattr(times, "errors", lambda *_: next(found))
     with pytest.raises(RecipeError, match="a: no start of .* is right"):
         times.main()
+    # what was told before is not lost
+    assert list(json.loads(target.read_text())["models"]) == ["whole"]
 
 
 def test_gradients_are_not_of_more_utterances_than_there_are(script, monkeypatch):
