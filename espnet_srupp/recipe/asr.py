@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from espnet_srupp.children import end_as_by_interrupt
@@ -49,7 +49,7 @@ def run(given: Options) -> None:
     if given.use_lm and 12 in numbers:
         check_weight(given)
     # importing torch takes seconds, which a wrong option need not wait for
-    from espnet_srupp.recipe import check, decoding, settings, training
+    from espnet_srupp.recipe import check
     from espnet_srupp.recipe.stages import STAGES
 
     *before, given = trainings(given)
@@ -58,21 +58,41 @@ def run(given: Options) -> None:
         check_lengths(layout(each))
     if given.check:
         return check.run([*before, given], names)
-    if TRAININGS & {*numbers} and not names.exp.exists():
-        # hours of preparing data are for nothing without the GPU
-        training.gpus(given)
-    if {*TRAINED} & {*numbers}:
-        for each in (*before, given):
-            settings.check(each)
-    if 12 in numbers:
-        check_decoding(names)
-        decoding.check_gpu(given)
-        decoding.check_model(given)
+    look_ahead([*before, given], numbers)
     with Locks(given.roots) as locks:
         for number in numbers:
             for each in [*(before if number in TRAINED else ()), given]:
                 for step in STAGES[number](each, layout(each)):
                     stage.run(step, locks, given.force)
+
+
+def look_ahead(chain: Sequence[Options], numbers: Collection[int]) -> None:
+    """Looks for what would end a later stage, before hours or days of others.
+
+    Args:
+        chain: the options of each --asr_config.
+        numbers: the stages to run.
+
+    Raises:
+        RecipeError: there is something.
+    """
+    from espnet_srupp.recipe import data_stages, decoding, rehearsal, settings, training
+
+    given, names = chain[-1], layout(chain[-1])
+    anew = not names.exp.exists()
+    if TRAININGS & {*numbers} and anew:
+        training.gpus(given)
+    if {*TRAINED} & {*numbers}:
+        for each in chain:
+            settings.check(each)
+    if 12 in numbers:
+        check_decoding(names)
+        decoding.check_gpu(given)
+        decoding.check_model(given)
+    if 1 in numbers:
+        data_stages.module(given)
+    if 11 in numbers and anew:
+        rehearsal.check(chain, numbers)
 
 
 def chosen(given: Options) -> list[int]:

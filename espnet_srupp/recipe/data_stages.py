@@ -22,12 +22,21 @@ DOWNLOADS = Path("downloads")
 ORIGIN = DATA / ".corpus"
 
 
-def prepare(given: Options, names: Layout) -> Iterator[Step]:
-    """Stage 1: the corpus as data directories."""
+def module(given: Options) -> ModuleType:
+    """What knows the corpus.
+
+    Raises:
+        RecipeError: nothing does.
+    """
     try:
-        corpus = import_module(f"espnet_srupp.recipe.corpora.{given.corpus}")
+        return import_module(f"espnet_srupp.recipe.corpora.{given.corpus}")
     except ModuleNotFoundError as error:
         raise RecipeError(f"--corpus {given.corpus}: {error}") from error
+
+
+def prepare(given: Options, names: Layout) -> Iterator[Step]:
+    """Stage 1: the corpus as data directories."""
+    corpus = module(given)
     if given.folder:
         remember(origin(given))
     wanted = [given.train_set, given.valid_set, *given.test_sets.split()]
@@ -87,7 +96,7 @@ def own_sets(given: Options, wanted: Iterable[str]) -> list[Step]:
 
 def for_language_models(given: Options, name: str) -> Iterable:
     """The corpus's `sentences` beside transcripts or its `lm_files`, if it has any."""
-    corpus = import_module(f"espnet_srupp.recipe.corpora.{given.corpus}")
+    corpus = module(given)
     folder = origin(given).get("folder")
     found = getattr(corpus, name, lambda *_: ())
     return found(DOWNLOADS, Path(folder) if folder else None)
