@@ -5,9 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from data.tones import make_recipe, mistake
 
 from espnet_srupp.recipe import arguments, asr, process, rehearsal
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout, trainings
 
 SETS = ["--train_set", "a", "--valid_set", "b", "--test_sets", "c", "--corpus", "mini"]
@@ -58,6 +60,24 @@ def test_a_rehearsal_of_what_is_right_leaves_nothing(recipe, monkeypatch, capfd)
     before = files()
     rehearsal.check(trainings(given), asr.chosen(given))
     assert files() == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--pretrained_model", "m.pth:decoder"],
+        ["--asr_args", "--init_param m.pth:decoder"],
+    ],
+)
+def test_a_model_of_which_nothing_would_be_taken_is_told_at_once(
+    words, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    torch.save({"encoder.x": torch.ones(1)}, "m.pth")
+    monkeypatch.setattr(process, "run", lambda jobs, python: None)
+    with pytest.raises(RecipeError, match="m.pth:decoder takes no parameters"):
+        asr.run(arguments.parse([*SETS, *words], Path.cwd()))
+    assert files() == [Path("m.pth")]
 
 
 def programs(*words):

@@ -14,7 +14,7 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
-from espnet_srupp.recipe import commands, process
+from espnet_srupp.recipe import commands, config, init_param, process
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.locks import alone
 from espnet_srupp.recipe.options import Options
@@ -46,8 +46,13 @@ def check(trainings: Sequence[Options], numbers: Collection[int]) -> None:
         numbers: the stages to run.
 
     Raises:
-        RecipeError: ESPnet ends with an error, as it would hours or days later.
+        RecipeError: ESPnet ends with an error, as it would hours or days later, or a
+            training is to begin with parameters that are none (`init_param.check`).
     """
+    for each in trainings:
+        given = config.read(each.asr_config, each.asr_args)
+        begins = init_param.words(each.pretrained_model, given, each.asr_args)
+        init_param.check(begins)
     exp = layout(trainings[-1]).exp
     folder = exp.with_name(f"{exp.name}.rehearsal")
     with alone(exp, "rehearsing"):

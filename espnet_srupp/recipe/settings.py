@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 
 from espnet_srupp.encoder import SRUppEncoder
-from espnet_srupp.recipe import config, features, init_param
+from espnet_srupp.recipe import config, features
 from espnet_srupp.recipe.arguments import nearest
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options
@@ -32,7 +32,7 @@ def check(options: Options) -> None:
         check_features(options, settings)
     check_replaced(options)
     check_saved(settings)
-    check_begun(options, settings)
+    check_begun(options)
     check_best(options, settings)
 
 
@@ -99,7 +99,7 @@ def check_saved(settings: Mapping[str, object]) -> None:
         )
 
 
-def check_begun(options: Options, settings: Mapping[str, object]) -> None:
+def check_begun(options: Options) -> None:
     """Sees that a training begins with the model that run.sh gives it."""
     named = dict(config.arguments(options.asr_args))
     if options.pretrained_model and "init_param" in named:
@@ -108,8 +108,6 @@ def check_begun(options: Options, settings: Mapping[str, object]) -> None:
             f"{options.pretrained_model}: give --pretrained_model alone, which of "
             "several trainings the first begins with"
         )
-    given = options.pretrained_model
-    init_param.check(init_param.words(given, settings, options.asr_args))
 
 
 def check_best(options: Options, settings: Mapping[str, object]) -> None:
