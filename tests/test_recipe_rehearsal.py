@@ -80,6 +80,24 @@ def test_a_model_of_which_nothing_would_be_taken_is_told_at_once(
     assert files() == [Path("m.pth")]
 
 
+def test_a_rehearsal_that_failed_tells_why_until_one_succeeds(tmp_path, monkeypatch):
+    def fail(jobs, python):
+        jobs[0].log.touch()
+        raise RecipeError("a wrong option")
+
+    monkeypatch.chdir(tmp_path)
+    given = arguments.parse(SETS, Path.cwd())
+    exp = layout(given).exp
+    monkeypatch.setattr(process, "run", fail)
+    for _ in range(2):
+        with pytest.raises(RecipeError, match="a wrong option"):
+            rehearsal.check([given], [11])
+    assert exp.with_name(f"{exp.name}.rehearsal") / "asr_train.1.log" in files()
+    monkeypatch.setattr(process, "run", lambda jobs, python: None)
+    rehearsal.check([given], [11])
+    assert files() == []
+
+
 def programs(*words):
     given = arguments.parse([*SETS, *words], Path.cwd())
     found = rehearsal.programs(trainings(given), asr.chosen(given), Path())
