@@ -107,6 +107,8 @@ def programs(*words):
 def test_what_is_not_to_be_done_is_not_rehearsed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert list(programs("--stop_stage", "11", "--longform", "2")) == ["asr_train.1"]
+    # of a language model that is there already
+    assert "lm_train" not in programs("--use_lm", "true", "--stage", "10")
     assert list(programs("--train_joined", "3")) == [
         *("asr_train.1", "asr_inference", "join")
     ]

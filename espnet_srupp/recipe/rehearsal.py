@@ -81,7 +81,7 @@ def programs(
             # there are no statistics yet
             words += ["--normalize", "none"]
         yield f"asr_train.{n}", words + commands.model(each, names)
-    if given.use_lm:
+    if 7 in numbers:
         words = trial("lm_train", folder / "lm")
         yield "lm_train", words + commands.lm_model(given, names)
     if 12 in numbers:
