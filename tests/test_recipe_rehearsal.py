@@ -38,6 +38,11 @@ def files():
             ["--use_lm", "true", "--inference_args", "", "--lm_args", "--max_epochs 3"],
             "there is no option --max_epochs,.*rehearsal/lm_train.log",
         ),
+        (
+            # without the packages that are installed
+            ["--python", f"{sys.executable} -S -m espnet_srupp.run"],
+            "ESPnet is not installed in this Python: .*rehearsal/asr_train.1.log",
+        ),
     ],
 )
 def test_what_a_training_does_not_take_is_told_at_once(
@@ -45,7 +50,8 @@ def test_what_a_training_does_not_take_is_told_at_once(
 ):
     assert re.search(said, mistake(recipe, monkeypatch, capfd, *words))
     assert not (recipe / "dump").exists()
-    assert not (recipe / "exp/asr_stats_raw_bpe15_sp").exists()
+    # nothing but why
+    assert {path.suffix for path in recipe.glob("exp/[!.]*")} == {".rehearsal"}
 
 
 def test_a_rehearsal_of_what_is_right_leaves_nothing(recipe, monkeypatch, capfd):
