@@ -16,7 +16,7 @@ def cut(xs_pad: Tensor, ilens: Tensor, input_layer: str | None) -> tuple[Tensor,
         input_layer: the encoder's, which needs some frames to make one.
 
     Returns:
-        The batch, and whether any frame of it is padded.
+        The batch, and whether any frame of it is padded, or may be where it is traced.
 
     Raises:
         ValueError: an utterance is longer than the batch.
@@ -27,6 +27,7 @@ def cut(xs_pad: Tensor, ilens: Tensor, input_layer: str | None) -> tuple[Tensor,
     # traced code cannot read lengths: there the batch keeps its padded width
     if not (torch.compiler.is_compiling() or torch.jit.is_tracing()):
         shortest, longest = bounds(ilens)
+        # nor may a graph of operators lack the mask that its example did without
         padded = torch._C._len_torch_dispatch_stack() > 0 or shortest < longest
     if longest > width:
         raise ValueError(

@@ -51,20 +51,25 @@ def test_what_is_louder_than_full_scale_is_clipped(tmp_path, subtype):
 
 
 @pytest.mark.parametrize(
-    ("subtype", "dtype", "suffix"),
+    ("subtype", "dtype", "kept", "suffix"),
     [
-        ("PCM_16", "int16", "flac"),
-        ("PCM_24", "int32", "flac"),
-        ("PCM_32", "int32", "wav"),
-        ("FLOAT", "float32", "wav"),
-        ("DOUBLE", "float64", "wav"),
+        ("PCM_16", "int16", "PCM_16", "flac"),
+        ("PCM_24", "int32", "PCM_24", "flac"),
+        ("PCM_32", "int32", "PCM_32", "wav"),
+        ("FLOAT", "float32", "FLOAT", "wav"),
+        ("DOUBLE", "float64", "DOUBLE", "wav"),
+        ("ALAC_16", "int16", "PCM_16", "flac"),
+        ("ALAC_20", "int32", "PCM_24", "flac"),
+        ("ALAC_24", "int32", "PCM_24", "flac"),
+        ("ALAC_32", "int32", "PCM_32", "wav"),
     ],
 )
-def test_every_bit_is_kept(tmp_path, subtype, dtype, suffix):
+def test_every_bit_is_kept(tmp_path, subtype, dtype, kept, suffix):
+    container = "caf" if subtype.startswith("ALAC") else "wav"
     random = np.random.default_rng(0)
     values = [random.uniform(-1, 1, 50) for _ in range(2)]
     wav = {
-        f"1-2-000{n}": save(tmp_path / f"{n}.wav", value, subtype=subtype)
+        f"1-2-000{n}": save(tmp_path / f"{n}.{container}", value, subtype=subtype)
         for n, value in enumerate(values)
     }
     source = DataDir(wav, dict.fromkeys(wav, "A"), dict.fromkeys(wav, "1"))
@@ -73,7 +78,7 @@ def test_every_bit_is_kept(tmp_path, subtype, dtype, suffix):
     (path,) = datadir.read(tmp_path / "target").wav.values()
     assert path.endswith(f".{suffix}")
     assert (tmp_path / "target" / "audio_format").read_text() == f"{suffix}\n"
-    assert soundfile.info(path).subtype == subtype
+    assert soundfile.info(path).subtype == kept
     parts = [soundfile.read(file, dtype=dtype)[0] for file in wav.values()]
     made = soundfile.read(path, dtype=dtype)[0]
     np.testing.assert_array_equal(made, np.concatenate(parts))

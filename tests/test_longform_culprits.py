@@ -118,7 +118,8 @@ def test_it_ends_where_nobody_reads(transcribe, monkeypatch):
         raise BrokenPipeError
 
     monkeypatch.setattr(command, "keep", broken)
-    assert transcribe("wav/a.flac", "wav/b.flac")[0] == 1
+    code, _, errors = transcribe("wav/a.flac", "wav/b.flac")
+    assert code == 1 and errors == ["error: nobody reads the output any more"]
     assert len(calls) == 1
 
 

@@ -1,5 +1,7 @@
 """Lengths come from headers, segments or stage 3, and bad ones are named."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import soundfile
@@ -42,6 +44,15 @@ def test_lengths_come_from_stage_3_at_the_rate_of_the_audio(recorded, tmp_path):
     assert lengths.seconds(recorded, tmp_path, 500) == {"a": 6, "b": 1}
 
 
+def test_without_the_audio_a_rate_may_be_given(recorded, tmp_path):
+    write_table({"a": 3000, "b": 500}, tmp_path / "utt2num_samples")
+    for path in recorded.wav.values():
+        Path(path).unlink()
+    with pytest.raises(RecipeError, match=r"a.wav .* is missing .*rate by --fs$"):
+        lengths.seconds(recorded, tmp_path)
+    assert lengths.seconds(recorded, tmp_path, 500) == {"a": 6, "b": 1}
+
+
 @pytest.mark.parametrize("more", [{}, {"b": "1.5"}, {"b": "-3"}], ids=str)
 def test_lengths_that_stage_3_does_not_tell_are_named(recorded, tmp_path, more):
     write_table({"a": 3000} | more, tmp_path / "utt2num_samples")
@@ -55,6 +66,6 @@ def test_many_problems_are_not_all_listed(tmp_path, bad, last):
     wav = {name: str(tmp_path / f"{name}.wav") for name in names}
     data = DataDir(wav, dict.fromkeys(names, "X"), dict.fromkeys(names, "s"))
     with pytest.raises(RecipeError) as caught:
-        lengths.spans(data)
+        lengths.seconds(data, tmp_path)
     assert len(caught.value.args) == bad
     assert last in caught.value.args[-1]

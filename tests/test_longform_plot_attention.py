@@ -169,6 +169,10 @@ def too_short(folder):
     soundfile.write(folder / "wav/a.flac", np.zeros(30), RATE)
 
 
+def unknown_words(folder):
+    (folder / "data/text").write_text("a\n")
+
+
 def too_long(folder):
     soundfile.write(folder / "wav/a.flac", np.zeros(121 * RATE), RATE)
 
@@ -189,6 +193,8 @@ FILE = ["--wav", "wav/a.flac"]
         (None, "x", ["--data", "data", "--utt", "d"], "data has no utterance d"),
         (None, "x", [*FILE, "--utt", "a"], "--utt names an utterance of --data"),
         (None, "x", [], "one of the arguments --wav --data is required"),
+        # before any model is read
+        (unknown_words, "x", ["--data", "data", "--utt", "a"], "text line 1: a has"),
         (None, "x", [*FILE, "--out", "."], "--out . is a folder: give a file"),
     ],
 )

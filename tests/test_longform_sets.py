@@ -4,7 +4,7 @@ import pytest
 from data.small_sets import POOR, TEXT, cells, score, write, write_sets
 from processes import in_this_process
 
-from espnet_srupp.longform import table
+from espnet_srupp.longform import sets, table
 from espnet_srupp.longform.__main__ import main
 from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
@@ -68,6 +68,19 @@ def test_an_empty_file_of_results_is_said_to_lack_all(folder, capsys):
     assert score(folder) == 1
     assert "u1, u2, u3 and 1 more are not in" in capsys.readouterr().err
     assert {model for _, model in cells(folder)} == {"good"}
+
+
+def test_a_reference_may_be_given_from_within(folder, monkeypatch):
+    monkeypatch.chdir(folder / "ref")
+    found = sets.read([".", "x=../good", "../good/..", "x=../poor"])
+    assert [each.reference.name for each in found] == ["ref", folder.name]
+
+
+def test_a_single_reference_is_no_bin_and_may_have_any_name(folder):
+    (folder / "a|b").mkdir()
+    for name in ("a|b", "all"):
+        (each,) = sets.read([str(folder / name), f"x={folder / 'good'}"])
+        assert each.reference == folder / name
 
 
 @pytest.mark.parametrize(

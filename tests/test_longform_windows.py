@@ -17,7 +17,7 @@ from espnet_srupp.longform.windows import (
     nearest,
     spans,
 )
-from espnet_srupp.longform.words import Clock, Spelling, Token, Word
+from espnet_srupp.longform.words import Clock, Spelling, Token, Word, text_of
 
 
 def words(text, start=0.0, shift=0.0):
@@ -253,4 +253,5 @@ def test_text_without_blanks_is_not_there_twice():
     heard = [Token(id, 10 * id, 10 * id + 1) for id in range(2, 12)]
     before = said.words([Token(1, 0, 1), *heard[:-1]], Clock(0.0, 0.1), 99.0)
     after = said.words([Token(1, 20, 21), *heard[1:]], Clock(0.0, 0.1), 99.0)
-    assert said.text(joined(before, after, 2.5, 11.0)) == "天地玄黄宇宙洪荒日月"
+    words = joined(before, after, 2.5, 11.0)
+    assert text_of(words, said.blank) == "天地玄黄宇宙洪荒日月"

@@ -3,7 +3,7 @@
 import pytest
 import sentencepiece
 
-from espnet_srupp.longform.words import Clock, Spelling, Token
+from espnet_srupp.longform.words import Clock, Spelling, Token, text_of
 
 CLOCK = Clock(0.01, 0.04)
 SPELLINGS = {
@@ -42,7 +42,7 @@ def spoken(*ids):
 )
 def test_text(name, ids, text):
     words = spelling(name).words(spoken(*ids), CLOCK, 100.0)
-    assert spelling(name).text(words) == text
+    assert text_of(words, spelling(name).blank) == text
     assert [w.text for w in words] == (
         list(text) if name == "chinese" else text.split()
     )
@@ -62,7 +62,7 @@ def test_text_is_that_of_sentencepiece(tmp_path):
     ids = model.encode(sentence)
     found = Spelling("bpe", pieces)
     words = found.words(spoken(*ids), CLOCK, 100.0)
-    assert found.text(words).split() == model.decode(ids).split()
+    assert text_of(words, found.blank).split() == model.decode(ids).split()
 
 
 def test_a_word_lies_where_its_letters_are():
@@ -102,6 +102,6 @@ def test_a_script_without_blanks_has_words(kind, pieces, texts):
     words = found.words(spoken(*ids), CLOCK, 100.0)
     assert [word.text for word in words] == texts.split()
     written = pieces.replace(" ", "").replace("▁", " ").removeprefix(" ")
-    assert found.text(words) == written
+    assert text_of(words, found.blank) == written
     times = [time for word in words for time in (word.start, word.end)]
     assert times == sorted(times)

@@ -26,9 +26,11 @@ class Format:
 
 
 # what 16 bits cannot hold; FLAC knows no more than 24
+DEEP = Format("PCM_24", "int32", "flac")
+DEEPEST = Format("PCM_32", "int32", "wav")
 WIDE = {
-    "PCM_24": Format("PCM_24", "int32", "flac"),
-    "PCM_32": Format("PCM_32", "int32", "wav"),
+    **dict.fromkeys(("PCM_24", "ALAC_20", "ALAC_24"), DEEP),
+    **dict.fromkeys(("PCM_32", "ALAC_32"), DEEPEST),
     "FLOAT": Format("FLOAT", "float32", "wav"),
     "DOUBLE": Format("DOUBLE", "float64", "wav"),
 }

@@ -17,7 +17,7 @@ from espnet_srupp.longform.model import Recogniser
 from espnet_srupp.longform.sources import Source
 from espnet_srupp.longform.transcript import Transcript
 from espnet_srupp.longform.usage import PeakMemory, Usage
-from espnet_srupp.longform.words import Word
+from espnet_srupp.longform.words import Word, text_of
 from espnet_srupp.recipe.errors import RecipeError
 
 # features (T, D), seconds of audio, and whom to tell the share done
@@ -77,9 +77,9 @@ class Decoder:
                 "or take a model whose memory grows linearly, as that of SRU++ does"
             ) from error
         used = Usage(seconds, time.perf_counter() - begun, peak.bytes())
-        spelling = self.recogniser.spelling
+        blank = self.recogniser.spelling.blank
         return Transcript(
-            source.name, spelling.text(words), words, spelling.blank, used, settings
+            source.name, text_of(words, blank), words, blank, used, settings
         )
 
 

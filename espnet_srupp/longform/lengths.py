@@ -40,21 +40,17 @@ class Span:
         return self.end - self.begin
 
 
-def spans(data: DataDir, problems: list[str] | None = None) -> dict[str, Span]:
+def spans(data: DataDir, problems: list[str]) -> dict[str, Span]:
     """Finds every utterance in its file by the header.
 
     Args:
         data: a data directory.
         problems: takes a sentence for each file that is missing, corrupt, truncated or
             of unknown length and each segment without a sample or beyond the end, whose
-            utterances are left out then; without it these are raised.
-
-    Raises:
-        RecipeError: without `problems`.
+            utterances are left out.
     """
     found: dict[str, Span] = {}
-    told: list[str] = []
-    files = headers(data, told)
+    files = headers(data, problems)
     for utterance in data.text:
         recording, start, end = utterance, 0.0, None
         if data.segments is not None:
@@ -65,18 +61,13 @@ def spans(data: DataDir, problems: list[str] | None = None) -> dict[str, Span]:
         path, rate, last = file.path, file.rate, file.end
         begin, stop = limits(start, end, rate, last)
         if stop > last:
-            told.append(str(beyond(path, last, rate, utterance, end)))
-            continue
-        if begin == stop:
-            told.append(
+            problems.append(str(beyond(path, last, rate, utterance, end)))
+        elif begin == stop:
+            problems.append(
                 f"{path} has no sample of {utterance}: correct or remove {utterance}"
             )
-            continue
-        found[utterance] = replace(file, begin=begin, end=stop)
-    if told and problems is None:
-        raise RecipeError(*limited(told))
-    if problems is not None:
-        problems += told
+        else:
+            found[utterance] = replace(file, begin=begin, end=stop)
     return found
 
 
@@ -126,10 +117,17 @@ def seconds(data: DataDir, path: Path, rate: int | None = None) -> dict[str, flo
     """
     table = path / "utt2num_samples"
     if not table.exists():
-        return {u: span.samples / span.rate for u, span in spans(data).items()}
+        problems: list[str] = []
+        found = spans(data, problems)
+        if problems:
+            raise RecipeError(*limited(problems))
+        return {u: span.samples / span.rate for u, span in found.items()}
     if rate is None:
         recording = next(iter(data.wav))
-        rate = header(data.wav[recording], recording).rate
+        try:
+            rate = header(data.wav[recording], recording).rate
+        except RecipeError as error:
+            raise RecipeError(f"{error}, or give its rate by --fs") from error
     samples = read_table(table)
     for utterance in data.text:
         if not samples.get(utterance, "").isdecimal():

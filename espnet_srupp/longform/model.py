@@ -57,11 +57,11 @@ class Recogniser:
         encoded = xs.new_zeros(0, self.espnet.encoder.output_size())
         if len(xs):
             with suppress(TooShortUttError):
-                encoded = self.encoder(xs)
+                encoded = self.encoded(xs)
         return encoded, self.clock(len(xs), len(encoded))
 
-    def encoder(self, xs: Tensor) -> Tensor:
-        """(T, D) -> (T', D')"""
+    def encoded(self, xs: Tensor) -> Tensor:
+        """(T, D) -> (T', D'), of features that are enough for a frame."""
         encoder = self.espnet.encoder
         uses_ctc = ("interctc_use_conditioning", "ctc_trim")
         kwargs = {}

@@ -85,10 +85,10 @@ def run(given: argparse.Namespace) -> None:
             f"{source} is {seconds:.0f} s long, more than the {LONGEST:.0f} s that "
             "can be shown: give a shorter utterance"
         )
+    title = caption(given, source)
     # ESPnet prints at import
     with redirect_stdout(sys.stderr):
         maps = [look(word, source, given.checkpoint) for word in given.models]
-    title = caption(given, source)
     with fonts.having(title + "".join(each.title for each in maps)):
         figure = draw(maps, seconds, title)
         for suffix in ("png", "svg"):
@@ -137,7 +137,7 @@ def look(word: str, source: Source, checkpoint: str | None) -> Map:
     from espnet_srupp.longform import loading
     from espnet_srupp.recipe import config, probe
 
-    name, equals, path = word.rpartition("=")
+    name, _, path = word.rpartition("=")
     if Path(word).exists() or not (name and path):
         name, path = "", word
     with loading.files(Path(path), checkpoint) as paths:

@@ -101,8 +101,8 @@ def lm_files(lm: Path) -> tuple[Path, Path]:
     for path in (checkpoint, config):
         if not path.is_file():
             raise RecipeError(
-                f"{path} is missing: give the folder of a language model that is "
-                "trained by --lm, or a checkpoint in it"
+                f"{path} is missing: give the folder of a trained language model by "
+                "--lm, or a checkpoint in it"
             )
     return config, checkpoint
 

@@ -22,8 +22,7 @@ def read(words: list[str]) -> list[Set]:
     """Reads REFERENCE MODEL=RESULTS ..., once or several times.
 
     Raises:
-        RecipeError: results are missing, or are not of the same models; references
-            share the name of their folder, or one has a | or that of the bin of all.
+        RecipeError: results are missing, or references do not go together (`check`).
     """
     split: list[list[str]] = []
     for word in words:
@@ -35,7 +34,25 @@ def read(words: list[str]) -> list[Set]:
             raise RecipeError(
                 f"no MODEL=RESULTS follows {reference}: give for example srupp=DIR"
             )
-    sets = [Set(Path(first), read_models(models)) for first, *models in split]
+    sets = [Set(named(first), read_models(models)) for first, *models in split]
+    if len(sets) > 1:
+        check(sets)
+    return sets
+
+
+def named(word: str) -> Path:
+    """A path whose last part is the folder's name, as it is not of `.` and `..`."""
+    path = Path(word)
+    return path.resolve() if path.name in ("", "..") else path
+
+
+def check(sets: list[Set]) -> None:
+    """Sees that references can be bins beside each other.
+
+    Raises:
+        RecipeError: they share the name of their folder, one has a | or that of the bin
+            of all, or results are not of the same models.
+    """
     first = sets[0]
     for number, each in enumerate(sets):
         if each.reference.name in (other.reference.name for other in sets[:number]):
@@ -47,7 +64,7 @@ def read(words: list[str]) -> list[Set]:
             raise RecipeError(
                 f"{each.reference} has a |, which tables do not show: rename the folder"
             )
-        if each.reference.name == ALL and len(sets) > 1:
+        if each.reference.name == ALL:
             raise RecipeError(
                 f"{each.reference} has the name of the bin of all utterances: rename "
                 "the folder"
@@ -58,7 +75,6 @@ def read(words: list[str]) -> list[Set]:
                 f"{first.reference} of {', '.join(first.models)}: give those of the "
                 "same models"
             )
-    return sets
 
 
 def read_models(words: list[str]) -> dict[str, Path]:

@@ -62,9 +62,9 @@ def check(directory: Path, name: str) -> None:
     Raises:
         RecipeError: it was not.
     """
-    text, titles = (directory / f"{name}.{suffix}" for suffix in ("json", "srt"))
+    words, titles = (directory / f"{name}.{suffix}" for suffix in ("json", "srt"))
     try:
-        ours = json.loads(text.read_text("utf-8")).keys() >= {"words", "settings"}
+        ours = json.loads(words.read_text("utf-8")).keys() >= {"words", "settings"}
     except FileNotFoundError:
         ours = not titles.exists()
     except DAMAGES:

@@ -26,10 +26,11 @@ def seconds(source: Source) -> float:
     with opened(source) as file:
         frames, rate = sound.frames(file, str(source)), file.samplerate
         begin, end = limits(source.start, source.end, rate, frames)
-        if begin == end <= frames:
-            raise RecipeError(f"{source} holds no samples: {AGAIN}")
-        if not begin < end <= frames:
+        if end > frames:
             raise beyond(source.path, frames, rate, source.name, source.end)
+        if begin == end:
+            mend = AGAIN if source.end is None else "correct or remove the segment"
+            raise RecipeError(f"{source} holds no samples: {mend}")
         return (end - begin) / rate
 
 
@@ -60,12 +61,14 @@ def blocks(source: Source, rate: int) -> Iterator[np.ndarray]:
     with opened(source) as file:
         frames = sound.frames(file, str(source))
         begin, end = limits(source.start, source.end, file.samplerate, frames)
+        samples = mono(source, file, begin, end)
+        if file.samplerate == rate:
+            yield from samples
+            return
         resampler = soxr.ResampleStream(file.samplerate, rate, 1, "float32")
-        same = file.samplerate == rate
-        for block in mono(source, file, begin, end):
-            yield block if same else resampler.resample_chunk(block)
-        if not same:
-            yield resampler.resample_chunk(np.zeros(0, np.float32), last=True)
+        for block in samples:
+            yield resampler.resample_chunk(block)
+        yield resampler.resample_chunk(np.zeros(0, np.float32), last=True)
 
 
 def mono(

@@ -131,9 +131,6 @@ class Spelling:
                 found.append((False, []))
         return found
 
-    def text(self, words: Iterable[Word]) -> str:
-        return text_of(words, self.blank)
-
 
 def text_of(words: Iterable[Word], blank: str) -> str:
     """What words make, with blanks between those that are not glued."""

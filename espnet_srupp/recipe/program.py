@@ -28,6 +28,9 @@ def exit_code(work: Callable[[], None], interrupted: str) -> int:
             f"{sys.executable} has no module {error.name}: run "
             "pip install '.[recipes]' in the checkout of espnet_srupp"
         )
+    except BrokenPipeError:
+        # as behind `| head`
+        return told("nobody reads the output any more")
     except (OSError, ImportError) as error:
         # of files that may not be read or written, or as by a GPU's kernel without CuPy
         return told(error)
