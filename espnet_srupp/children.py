@@ -51,6 +51,12 @@ def held_back() -> Iterator[None]:
             raise KeyboardInterrupt
 
 
+def begin(parent: int) -> None:
+    """What a child does first, before it becomes its program or takes work."""
+    let_through()
+    end_with(parent)
+
+
 def let_through() -> None:
     """What `held_back` holds back reaches this child again."""
     own = any(os.getpid() in came for came in HELD)

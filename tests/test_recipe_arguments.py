@@ -123,7 +123,7 @@ def test_files_are_sought_in_the_callers_folder(tmp_path):
         (tmp_path / name).touch()
     given = options("--asr_config", "'my first.yaml' my.yaml", caller=tmp_path)
     assert given.asr_configs == [f"{tmp_path}/my first.yaml", f"{tmp_path}/my.yaml"]
-    for name in ("lm_config", "inference_config", "bpe_train_text", "archive"):
+    for name in ("lm_config", "inference_config", "archive"):
         # the last of which is an option of some recipes
         corpus = ["--corpus", "an4"] if name == "archive" else []
         given = options(*corpus, f"--{name}", "my.yaml", caller=tmp_path)
@@ -137,6 +137,13 @@ def test_a_model_to_begin_with_is_sought_too(tmp_path, keys):
     assert given.pretrained_model == f"{tmp_path / 'my.pth'}{keys}"
     with pytest.raises(RecipeError, match="--pretrained_model no.pth: there is no su"):
         options("--pretrained_model", f"no.pth{keys}", caller=tmp_path)
+
+
+def test_text_for_tokens_may_be_there_later(tmp_path):
+    (tmp_path / "books").touch()
+    for given, found in (("data/train/text",) * 2, ("books", f"{tmp_path}/books")):
+        words = ["--bpe_train_text", given]
+        assert options(*words, caller=tmp_path).bpe_train_text == found
 
 
 def test_text_for_a_language_model_may_be_there_later(tmp_path):

@@ -46,7 +46,7 @@ def peak_hertz(samples, rate=FS):
 
 
 def test_perturbed_speed_changes_tempo_and_pitch_together(source):
-    audio.perturb_speed(source, Path("data/set_sp"), [0.9, 1.0, 1.1], nj=2)
+    audio.perturb_speed(source, Path("data/set_sp"), [0.9, 1.0, 1.1], FS, nj=2)
     data = datadir.read(Path("data/set_sp"))
     assert len(data.text) == 12
     assert data.utt2spk["sp0.9-s0-u0"] == "sp0.9-s0"
@@ -67,7 +67,7 @@ def test_perturbed_speed_cuts_segments(source):
         {"s-a": ("r", 0.0, 0.5), "s-b": ("r", 0.5, 1.25)},
     )
     datadir.write(data, Path("data/cut"))
-    audio.perturb_speed(Path("data/cut"), Path("data/cut_sp"), [1.0, 2.0], nj=1)
+    audio.perturb_speed(Path("data/cut"), Path("data/cut_sp"), [1.0, 2.0], FS, nj=1)
     made = datadir.read(Path("data/cut_sp"))
     lengths = {u: len(sound.load(path, u)[0]) for u, path in made.wav.items()}
     assert made.segments is None
@@ -81,7 +81,7 @@ def test_an_id_that_another_has_at_a_speed_is_named(source):
         table[f"sp0.9-{first}"] = table[first]
     datadir.write(data, source)
     with pytest.raises(RecipeError, match=f"sp0.9-{first} would be two utterances"):
-        audio.perturb_speed(source, Path("data/set_sp"), [0.9, 1.0], nj=1)
+        audio.perturb_speed(source, Path("data/set_sp"), [0.9, 1.0], FS, nj=1)
 
 
 # stage 3
@@ -209,7 +209,7 @@ def test_an_interrupt_leaves_nothing_half_written_and_no_process(source):
 
 def test_a_folder_has_no_more_files_than_are_fast_to_list(source, monkeypatch):
     monkeypatch.setattr(audio, "FILES_PER_FOLDER", 3)
-    audio.perturb_speed(source, Path("data/set_sp"), [0.9], nj=1)
+    audio.perturb_speed(source, Path("data/set_sp"), [0.9], FS, nj=1)
     audio.format_audio(source, Path("dump/set"), FS, "flac", nj=1)
     for folder in ("data/set_sp/audio/speed0.9/{}", "dump/set/data/format.{}"):
         assert [len(os.listdir(folder.format(n))) for n in (1, 2)] == [3, 1]

@@ -95,6 +95,16 @@ def test_check_knows_that_the_training_set_alone_is_played_faster(corpus, capsys
     assert "data/dev: 12 utterances, 0 cannot be used" in printed
 
 
+def test_check_leaves_to_stage_4_what_that_leaves_out(corpus, capsys):
+    token_list("HELO")
+    # more tokens than it has frames
+    line("text", "train-03 HELLO", f"train-03 {'HELO' * 9}")(corpus)
+    for least, count in (("0.1", 1), ("2", 0)):
+        run_check("--min_wav_duration", least)
+        said = f"data/train: 30 utterances, {count} cannot be used"
+        assert said in capsys.readouterr().out
+
+
 def test_check_knows_that_ids_are_longer_at_other_speeds(corpus, capsys):
     everywhere("train-08", "train-08" + "8" * 187)(corpus)
     everywhere("train-07", "train-07" + "7" * 186)(corpus)

@@ -175,8 +175,11 @@ def test_a_real_time_factor_that_was_measured_is_of_the_decoded_audio(
 def test_a_missing_gpu_is_told_before_decoding(monkeypatch):
     monkeypatch.setattr(decoding, "gpus_here", lambda: 0)
     decoding.check_gpu(Options())
-    with pytest.raises(RecipeError, match="--gpu_inference true: torch finds no GPU"):
-        decoding.check_gpu(Options(gpu_inference=True))
+    for here in ("", "local"):
+        with pytest.raises(RecipeError, match="--gpu_inference true: torch finds no G"):
+            decoding.check_gpu(Options(gpu_inference=True, scheduler=here))
+    # workers elsewhere may have some
+    decoding.check_gpu(Options(gpu_inference=True, scheduler="slurm"))
 
 
 def test_decoding_depends_on_the_files_that_its_arguments_name(tmp_path, monkeypatch):

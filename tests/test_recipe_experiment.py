@@ -16,30 +16,30 @@ def test_missing_checkpoint_is_named_with_those_that_are_there(tmp_path):
     given = Options(train_set="a", valid_set="b", test_sets="c", asr_exp=str(tmp_path))
     names = layout(given)
     with pytest.raises(RecipeError, match="valid.acc.ave.pth.*--stage 11$"):
-        experiment.model_file(given, names)
+        experiment.model_file(given, names.exp)
     (tmp_path / ".config.yaml.made").touch()
     with pytest.raises(RecipeError, match="valid.acc.ave.pth.*--stage 11 --force"):
-        experiment.model_file(given, names)
+        experiment.model_file(given, names.exp)
     (tmp_path / "valid.loss.ave.pth").touch()
     with pytest.raises(RecipeError, match="valid.acc.ave.pth.*one of valid.loss.ave"):
-        experiment.model_file(given, names)
+        experiment.model_file(given, names.exp)
     (tmp_path / ".training").touch()
     with pytest.raises(RecipeError, match="valid.acc.ave.pth is not there: give"):
-        experiment.model_file(given, names)
+        experiment.model_file(given, names.exp)
     (tmp_path / ".config.yaml.made").unlink()
     with pytest.raises(RecipeError, match="go on .* --stage 11, or give .*valid.loss"):
-        experiment.model_file(given, names)
+        experiment.model_file(given, names.exp)
     (tmp_path / "valid.acc.ave.pth").touch()
-    assert experiment.model_file(given, names) == tmp_path / "valid.acc.ave.pth"
+    assert experiment.model_file(given, names.exp) == tmp_path / "valid.acc.ave.pth"
 
 
 def test_a_missing_language_model_is_named_with_those_that_are_there(tmp_path):
     given = Options(train_set="a", valid_set="b", test_sets="c", lm_exp=str(tmp_path))
     with pytest.raises(RecipeError, match="valid.loss.ave.pth .* --stage 7$"):
-        experiment.lm_file(given, layout(given))
+        experiment.lm_file(given, layout(given).lm_exp)
     (tmp_path / "valid.acc.ave.pth").touch()
     with pytest.raises(RecipeError, match="give --inference_lm one of valid.acc.ave"):
-        experiment.lm_file(given, layout(given))
+        experiment.lm_file(given, layout(given).lm_exp)
 
 
 def test_a_search_names_files_of_other_models_unless_it_names_none():
@@ -55,7 +55,7 @@ def test_a_link_to_an_epoch_that_is_gone_is_no_checkpoint_to_give(tmp_path):
     for name, epoch in (("latest", 3), ("valid.acc.best", 1), ("valid.acc.ave", 1)):
         (tmp_path / f"{name}.pth").symlink_to(f"{epoch}epoch.pth")
     with pytest.raises(RecipeError, match="--inference_asr_model one of latest.pth$"):
-        experiment.model_file(given, layout(given))
+        experiment.model_file(given, layout(given).exp)
 
 
 def test_an_experiment_whose_statistics_were_moved_is_named(tmp_path):

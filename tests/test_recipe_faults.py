@@ -136,7 +136,7 @@ def test_bad_lines_are_left_out_and_listed(corpus, kind):
 def test_bad_audio_is_left_out_at_every_speed(corpus):
     truncate(corpus / "wav" / "train-07.flac")
     source, target = Path("data/train"), Path("data/train_sp")
-    audio.perturb_speed(source, target, [0.9, 1.0], nj=1)
+    audio.perturb_speed(source, target, [0.9, 1.0], FS, nj=1)
     assert len(datadir.read(target).text) == 58
     assert Path("data/train_sp/dropped").read_text().startswith("train-07 wav/")
 
@@ -145,7 +145,7 @@ def test_what_is_left_out_takes_nothing_along_that_has_its_id_at_a_speed(corpus)
     TEXT["empty line"](corpus)
     everywhere("train-00", "sp0.9-train-07")(corpus)
     source, target = Path("data/train"), Path("data/train_sp")
-    audio.perturb_speed(source, target, [0.9, 1.0], nj=1)
+    audio.perturb_speed(source, target, [0.9, 1.0], FS, nj=1)
     left = datadir.read(target).text
     assert len(left) == 58
     assert {"sp0.9-train-07", "sp0.9-sp0.9-train-07"} <= left.keys()
@@ -158,7 +158,7 @@ def test_an_id_too_long_for_a_file_at_a_speed_is_left_out_before_audio_is_made(c
     # of a speaker as well
     line("utt2spk", " train-09\n", f" train-09{'9' * 187}\n")(corpus)
     source, target = Path("data/train"), Path("data/train_sp")
-    audio.perturb_speed(source, target, [0.9, 1.0], nj=1)
+    audio.perturb_speed(source, target, [0.9, 1.0], FS, nj=1)
     left = datadir.read(target).text
     assert len(left) == 56
     assert not any(u.endswith("-09") or "train-08" in u for u in left)
@@ -181,7 +181,7 @@ def test_faults_of_tables_are_told_before_audio_is_read(corpus, monkeypatch, wor
     source, target = Path("data/train"), Path("x")
     with pytest.raises(RecipeError, match="1 of 30 .* train-07 has an empty"):
         if work == "speeds":
-            audio.perturb_speed(source, target, [0.9], nj=1, strict=True)
+            audio.perturb_speed(source, target, [0.9], FS, nj=1, strict=True)
         else:
             audio.format_audio(source, target, FS, "flac", nj=1, whole=True)
 
@@ -209,7 +209,7 @@ def test_segments_after_a_bad_one_are_kept(corpus):
     data = DataDir({"a": "wav/train-01.flac"}, *(dict.fromkeys(ids, "A"),) * 2, times)
     data.segments["u05"] = ("a", 0.5, 1.5)
     datadir.write(data, Path("data/cut"))
-    audio.perturb_speed(Path("data/cut"), Path("data/cut_sp"), [0.9], nj=1)
+    audio.perturb_speed(Path("data/cut"), Path("data/cut_sp"), [0.9], FS, nj=1)
     left = datadir.read(Path("data/cut_sp"))
     assert len(left.wav) == 19
     assert all(Path(path).exists() for path in left.wav.values())
@@ -226,7 +226,7 @@ def test_strict_stops_before_other_speeds_are_there(corpus):
     truncate(corpus / "wav" / "train-07.flac")
     source, target = Path("data/train"), Path("data/train_sp")
     with pytest.raises(RecipeError, match="1 of 30 .* cannot be used, wav/train-07"):
-        audio.perturb_speed(source, target, [0.9, 1.0], nj=1, strict=True)
+        audio.perturb_speed(source, target, [0.9, 1.0], FS, nj=1, strict=True)
     assert not target.exists()
 
 

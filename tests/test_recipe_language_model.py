@@ -34,15 +34,13 @@ def test_texts_with_and_without_ids_become_one(tmp_path):
     (tmp_path / "plain.txt").write_text("TWO\u2028FOUR\n\n FIVE\n")
     packed = compressed(tmp_path / "packed.txt.gz", "SIX\n")
     sources = [tmp_path / "text", tmp_path / "plain.txt", packed]
-    language_model.join_texts(sources, ["SEVEN", "EIGHT"], tmp_path / "lm_train.txt")
-    assert (tmp_path / "lm_train.txt").read_text().splitlines() == [
+    language_model.write(language_model.of_files(sources), tmp_path / "lm.txt")
+    assert (tmp_path / "lm.txt").read_text().splitlines() == [
         "u1 ONE TWO",
         "u3 THREE",
         "lm2-00000001 TWO FOUR",
         "lm2-00000003 FIVE",
         "lm3-00000001 SIX",
-        "lm-00000001 SEVEN",
-        "lm-00000002 EIGHT",
     ]
 
 
@@ -51,27 +49,27 @@ def test_texts_of_the_same_ids_become_one(tmp_path):
     for source in sources:
         source.parent.mkdir()
         source.write_text("u1 ONE\n")
-    language_model.join_texts(sources, [], tmp_path / "lm.txt")
-    assert (tmp_path / "lm.txt").read_text() == "u1 ONE\nlm2-u1 ONE\n"
+    assert [*language_model.of_files(sources)] == ["u1 ONE\n", "lm2-u1 ONE\n"]
 
 
 def test_an_id_that_is_there_twice_is_told(tmp_path):
     (tmp_path / "text").write_text("u1 ONE\nu2 TWO\nu1 THREE\n")
     with pytest.raises(RecipeError, match="text: u1 is there twice"):
-        language_model.join_texts([tmp_path / "text"], [], tmp_path / "lm.txt")
+        lines = language_model.of_files([tmp_path / "text"])
+        language_model.write(lines, tmp_path / "lm.txt")
     assert not (tmp_path / "lm.txt").exists()
 
 
 def test_a_last_line_without_an_end_is_a_line(tmp_path):
     (tmp_path / "text").write_text("u1 ONE\nu2 TWO")
-    language_model.join_texts([tmp_path / "text"], ["THREE"], tmp_path / "lm.txt")
-    assert (tmp_path / "lm.txt").read_text() == "u1 ONE\nu2 TWO\nlm-00000001 THREE\n"
+    lines = language_model.of_files([tmp_path / "text"])
+    assert [*lines] == ["u1 ONE\n", "u2 TWO\n"]
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        pytest.param(b"\n", "there is no sentence", id="empty"),
+        pytest.param(b"\n", "lm.txt would have no sentence", id="empty"),
         pytest.param(b"\xff\xfe", "not UTF-8", id="encoding"),
         pytest.param(gzip.compress(b"ONE\n")[:-6], "a.gz is damaged", id="truncated"),
     ],
@@ -80,8 +78,8 @@ def test_what_is_no_text_is_named_and_leaves_nothing(tmp_path, content, said):
     path = tmp_path / ("a.gz" if "damaged" in said else "a.txt")
     path.write_bytes(content)
     with pytest.raises(RecipeError, match=said):
-        language_model.join_texts([path], [], tmp_path / "lm_train.txt")
-    assert not (tmp_path / "lm_train.txt").exists()
+        language_model.write(language_model.of_files([path]), tmp_path / "lm.txt")
+    assert not (tmp_path / "lm.txt").exists()
 
 
 def test_text_is_that_of_the_training_set_unless_files_are_named(given):

@@ -53,6 +53,13 @@ def test_samples_in_place_of_features_are_told_at_once(
         ("--model_conf ctc_weight=1.0", "valid.acc.ave.pth", "there is no accuracy"),
         ("--model_conf ctc_weight=1.0", "valid.loss.ave.pth", "no corpus"),
         ("--model_conf ctc_weight=0.9", "valid.acc.ave.pth", "no corpus"),
+        (
+            "--best_model_criterion valid,loss,min",
+            "valid.acc.ave.pth",
+            "with its best_model_criterion there is no accuracy by which valid.acc",
+        ),
+        ("--best_model_criterion valid,loss,min", "valid.loss.ave.pth", "no corpus"),
+        ("--best_model_criterion valid,acc,max", "valid.acc.ave.pth", "no corpus"),
         ("--decoder transducer", "valid.acc.ave.pth", "with a transducer there is no"),
         ("--decoder transducer", "valid.loss.ave.pth", "no corpus"),
         ("--model maskctc", "valid.acc.ave.pth", "with model maskctc there is no"),
@@ -71,7 +78,9 @@ def test_a_training_whose_model_would_not_be_decoded_is_told_at_once(
     asr_args, model, said, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    given = Options("no corpus", **SETS, asr_args=asr_args, inference_asr_model=model)
+    # whose name would have a comma else, which ESPnet's decoding does not take
+    own = {"asr_args": asr_args, "asr_tag": "x", "inference_asr_model": model}
+    given = Options("no corpus", **SETS, **own)
     with pytest.raises(RecipeError, match=said):
         asr.run(given)
 
@@ -115,7 +124,7 @@ def test_a_model_to_begin_with_that_another_would_replace_is_told_at_once(
         ("cleaner: tacotron", {}, "cleaner: tacotron, .* none in its place: leave it"),
         # what ESPnet writes of a training of this recipe
         ("{cleaner: null, g2p: none, token_type: bpe}", {}, "no corpus"),
-        ("non_linguistic_symbols: None", {}, "no corpus"),
+        ("{non_linguistic_symbols: None, cleaner: nil}", {}, "no corpus"),
         # what comes after that of run.sh
         ("cleaner: null", {"asr_args": "--normalize none --cleaner x"}, "no corpus"),
     ],

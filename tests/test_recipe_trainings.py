@@ -41,6 +41,17 @@ def test_a_single_configuration_is_a_training_with_its_own_name(abc):
     assert chain() == [("exp/asr_train_raw_bpe30", "")]
 
 
+def test_a_training_begins_with_the_model_that_the_one_before_has_chosen(abc):
+    Path("a.yaml").write_text("best_model_criterion: [[valid, loss, min]]")
+    model = "valid.loss.ave.pth"
+    found = chain(asr_config="a.yaml b.yaml c.yaml", inference_asr_model=model)
+    begins = [given for _, given in found]
+    assert begins[1:] == [
+        f"exp/asr_a_raw_bpe30/{model}",
+        f"exp/asr_b_raw_bpe30/{MODEL}",
+    ]
+
+
 @pytest.mark.parametrize(
     ("options", "folders"),
     [

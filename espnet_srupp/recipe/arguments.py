@@ -15,19 +15,13 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import CORPORA, Options
 
 # what may be given relative to the folder in which run.sh was called
-INPUT_FILES = (
-    "archive",
-    "lm_config",
-    "inference_config",
-    "bpe_train_text",
-    "pretrained_model",
-)
+INPUT_FILES = ("archive", "lm_config", "inference_config", "pretrained_model")
 # those that a run.sh gives, before what the user gives
 CONFIGS = ("asr_config", "lm_config", "inference_config")
 HELP = ("-h", "--help")
 METAVARS = {str: "TEXT", int: "N", float: "X", bool: "true|false"}
 USAGE = "run.sh [--option value ...]"
-NOTE = """Options and stages, but for 15, are those of ESPnet's asr.sh. Paths are
+NOTE = """Stages, but for 15, and most options are those of ESPnet's asr.sh. Paths are
 relative to the recipe's folder; corpora, and input files that are not there, are sought
 in the folder where the command was given. Your own data: recipes/own/asr1/run.sh --OWN
 DIR.
@@ -155,7 +149,7 @@ def located(options: Options, caller: Path) -> Options:
     found["fs"] = f"{options.rate}" if rest else f"{thousands}k"
     texts = [nearer(path, caller) for path in options.lm_texts]
     found["lm_train_text"] = shlex.join(texts)
-    for name in ("lm_dev_text", "lm_test_text"):
+    for name in ("bpe_train_text", "lm_dev_text", "lm_test_text"):
         found[name] = nearer(getattr(options, name), caller)
     return replace(options, **found)
 

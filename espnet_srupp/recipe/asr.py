@@ -16,7 +16,7 @@ from espnet_srupp.recipe.program import exit_code
 from espnet_srupp.recipe.progress import say
 
 LAST = 15
-LANGUAGE_MODEL, NGRAM, TRAININGS = range(6, 9), 9, {7, 11}
+LANGUAGE_MODEL, NGRAM = range(6, 9), 9
 # done for each --asr_config, the other stages for the last
 TRAINED = (10, 11)
 # what the options of asr.sh leave out
@@ -53,11 +53,10 @@ def run(given: Options) -> None:
     from espnet_srupp.recipe.stages import STAGES
 
     *before, given = trainings(given)
-    names = layout(given)
     for each in (*before, given):
         check_lengths(layout(each))
     if given.check:
-        return check.run([*before, given], names)
+        return check.run([*before, given])
     look_ahead([*before, given], numbers)
     with Locks(given.roots) as locks:
         for number in numbers:
@@ -80,7 +79,7 @@ def look_ahead(chain: Sequence[Options], numbers: Collection[int]) -> None:
 
     given, names = chain[-1], layout(chain[-1])
     anew = not names.exp.exists()
-    if TRAININGS & {*numbers} and anew:
+    if {7, 11} & {*numbers} and anew:
         training.gpus(given)
     if {*TRAINED} & {*numbers}:
         for each in chain:

@@ -21,10 +21,10 @@ def perturb_speed(
     source: Path,
     target: Path,
     factors: list[float],
+    fs: int,
     nj: int,
     scheduler: str = "",
     strict: bool = False,
-    fs: int | None = None,
     resample: bool = False,
 ) -> None:
     """Stage 2: a set at several speeds, tempo and pitch together, as by `sox speed`.
@@ -35,11 +35,11 @@ def perturb_speed(
             `s` is `sp0.9-u` of `sp0.9-s`, its audio FLAC under `target/audio`. Speed
             1.0 is the original: same ids, and same files unless there are segments.
         factors: the speeds, each above 0 and there once.
+        fs: the sampling rate that all audio must have, in Hz.
         nj: number of processes.
         scheduler: of Dask, in their place; see `parallel.executor`.
         strict: stop at an utterance that cannot be used, instead of leaving it out;
             `target/dropped` lists those.
-        fs: the sampling rate that all audio must have, in Hz; None for any.
         resample: bring audio of another rate to it, and write a file of each utterance
             for that, at speed 1.0 too.
 
@@ -81,7 +81,7 @@ def at_speeds(
     factors: list[float],
     directory: Path,
     target: Path,
-    fs: int | None,
+    fs: int,
     resample: bool,
 ) -> tuple[DataDir, list[Recording]]:
     """The set at all speeds, and what writes its files to `directory` for `target`."""
@@ -105,7 +105,7 @@ def at_speeds(
         }
         made.wav |= {prefix + u: f"{target}/{file}" for u, file in files.items()}
         paths = {u: directory / file for u, file in files.items()}
-        jobs += recordings(data, paths, factor=factor, rate=fs, resample=resample)
+        jobs += recordings(data, paths, fs, factor=factor, resample=resample)
     return made, jobs
 
 
@@ -155,7 +155,7 @@ def format_audio(
     refuse(faults, len(data.text), source, strict or whole)
     with atomic_dir(target) as directory:
         made, paths = in_format(data, audio_format, directory, target, resample)
-        jobs = recordings(data, paths, rate=fs, resample=resample)
+        jobs = recordings(data, paths, fs, resample=resample)
         heard = hear(jobs, nj, f"audio of {source}", scheduler)
         faults |= heard.faults
         if whole:

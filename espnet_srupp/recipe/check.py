@@ -7,12 +7,12 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from espnet_srupp.recipe import audio, config, datadir, features, tokens
+from espnet_srupp.recipe import audio, config, datadir, durations, features, tokens
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import DataError, RecipeError
 from espnet_srupp.recipe.faults import LIMIT, Faults, counted
 from espnet_srupp.recipe.files import atomic_file
-from espnet_srupp.recipe.layout import Layout
+from espnet_srupp.recipe.layout import Layout, layout
 from espnet_srupp.recipe.options import DATA, Options
 from espnet_srupp.recipe.progress import say
 from espnet_srupp.recipe.recording import hear, recordings
@@ -67,19 +67,20 @@ class Findings:
         return ""
 
 
-def run(trainings: Sequence[Options], names: Layout) -> None:
+def run(trainings: Sequence[Options]) -> None:
     """Looks at every file of every set and reports.
 
     Args:
         trainings: the options of each --asr_config.
-        names: of the last of them.
 
     Raises:
         RecipeError: a set is not there, or the recipe would stop at one: at any fault
             with --strict true or in a test set, at a token of the training set that
-            the token list lacks, elsewhere at more than a tenth.
+            the token list lacks, elsewhere at more than a tenth. What is too short for
+            its tokens at the fastest speed alone counts as if it were at each.
     """
     given = trainings[-1]
+    names = layout(given)
     configs = [config.read(each.asr_config, each.asr_args) for each in trainings]
     tests = [path.name for path in names.tests.values()]
     found = [
@@ -110,7 +111,7 @@ def inspect(
     if found.source.name == given.train_set:
         audio.check_names(data, given.speeds, found.source, found.bad)
     paths = dict.fromkeys(data.text)
-    jobs = recordings(data, paths, rate=given.rate, resample=given.resample)
+    jobs = recordings(data, paths, given.rate, resample=given.resample)
     heard = hear(jobs, given.nj, f"audio of {found.source}", given.scheduler)
     for utterance, fault in heard.faults.items():
         usable = found.test and fault.kind == "silent"
@@ -160,6 +161,9 @@ def check_text(
     speeds = given.speeds if name == given.train_set else []
     fastest = max(speeds or [1.0])
     left = {u: int(n / fastest) for u, n in samples.items() if u not in found.bad}
+    # stage 4 leaves the others out
+    limits = given.min_wav_duration, given.max_wav_duration
+    left = durations.within(left, given.rate, *limits)
     for settings in configs:
         found.bad |= too_short(data.text, left, split, settings)
 

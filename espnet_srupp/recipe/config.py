@@ -74,6 +74,11 @@ def number(
         ) from error
 
 
+def absent(value: object) -> object:
+    """A setting as ESPnet reads it on its command line, where none is a word."""
+    return None if str(value).lower() in ("none", "null", "nil", "") else value
+
+
 def nested(name: str, value: str) -> dict[str, object]:
     """`encoder_conf` and "a.b=1", or "{a: {b: 1}}", as {"encoder_conf.a.b": 1}."""
     key, one, rest = value.partition("=")

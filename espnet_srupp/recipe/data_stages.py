@@ -140,8 +140,8 @@ def perturb(given: Options, names: Layout) -> Iterator[Step]:
             f"speeds {given.speed_perturb_factors} of {source}",
             partial(
                 audio.perturb_speed,
-                *(source, target, given.speeds, given.nj),
-                *(given.scheduler, given.strict, given.rate),
+                *(source, target, given.speeds, given.rate),
+                *(given.nj, given.scheduler, given.strict),
             ),
             [target],
             tables(source),
@@ -179,8 +179,8 @@ def resampling(given: Options, source: Path, target: Path) -> Step:
         f"{source} at {given.rate} Hz",
         partial(
             audio.perturb_speed,
-            *(source, target, [1.0], given.nj),
-            *(given.scheduler, given.strict, given.rate),
+            *(source, target, [1.0], given.rate),
+            *(given.nj, given.scheduler, given.strict),
             resample=True,
         ),
         [target],
@@ -217,12 +217,7 @@ def format_sets(given: Options, names: Layout) -> Iterator[Step]:
             ),
             [target],
             tables(source),
-            {
-                **given.some("audio_format"),
-                **given.hearing,
-                **given.strictness,
-                **also_test,
-            },
+            given.some("audio_format") | given.hearing | given.strictness | also_test,
             audio=source / "wav.scp",
             reads=[source],
         )

@@ -82,12 +82,6 @@ def read_files(path: Path, faults: Faults) -> DataDir:
     return data
 
 
-def used(data: DataDir) -> dict[str, str]:
-    """The recordings that segments lie in."""
-    recordings = {recording for recording, *_ in data.segments.values()}
-    return {key: path for key, path in data.wav.items() if key in recordings}
-
-
 def without(data: DataDir, utterances: Collection[str]) -> DataDir:
     """All but these utterances, and what recordings they leave without a segment."""
     audio = data.wav if data.segments is None else data.segments
@@ -98,9 +92,9 @@ def without(data: DataDir, utterances: Collection[str]) -> DataDir:
     )
     if data.segments is None:
         return DataDir(audio, text, utt2spk)
-    left = DataDir(data.wav, text, utt2spk, audio)
-    left.wav = used(left)
-    return left
+    recordings = {recording for recording, *_ in audio.values()}
+    wav = {key: path for key, path in data.wav.items() if key in recordings}
+    return DataDir(wav, text, utt2spk, audio)
 
 
 def write(data: DataDir, path: Path) -> None:

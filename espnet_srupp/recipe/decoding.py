@@ -10,6 +10,7 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_file
 from espnet_srupp.recipe.layout import Layout
 from espnet_srupp.recipe.options import Options, cores
+from espnet_srupp.recipe.parallel import LOCAL
 from espnet_srupp.recipe.process import Job, Tail
 from espnet_srupp.recipe.progress import Progress, say
 from espnet_srupp.recipe.table import read_table
@@ -22,8 +23,10 @@ SPAN = re.compile(r"(?m)^([\d-]+ [\d:]+),(\d+) .*(speech length|best hypo):")
 
 
 def check_gpu(options: Options) -> None:
-    """Raises RecipeError where --gpu_inference is given and no GPU is there."""
-    if options.gpu_inference and not gpus_here():
+    """Raises RecipeError where --gpu_inference is given and there is no GPU."""
+    # workers elsewhere have GPUs of their own
+    here = options.scheduler in ("", LOCAL)
+    if options.gpu_inference and here and not gpus_here():
         raise RecipeError("--gpu_inference true: torch finds no GPU here: leave it out")
 
 

@@ -1,5 +1,6 @@
 """Stage 4: leaves out what is too short or too long to train on."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from espnet_srupp.recipe import datadir, stage
@@ -32,8 +33,7 @@ def filter_length(
             f"{source / 'utt2num_samples'} lists other utterances than text: make both "
             "again with stage 3 (--stage 3)"
         )
-    low, high = int(min_seconds * fs), int(max_seconds * fs)
-    dropped = {u for u, n in samples.items() if not low < n < high}
+    dropped = data.text.keys() - within(samples, fs, min_seconds, max_seconds).keys()
     if dropped == data.text.keys():
         raise RecipeError(
             f"{source}: no utterance is longer than {min_seconds} s and shorter than "
@@ -52,6 +52,14 @@ def filter_length(
             (directory / name).write_bytes((source / name).read_bytes())
     if dropped:
         say(f"  {len(dropped)} left out for their length, see {target / 'dropped'}")
+
+
+def within(
+    samples: Mapping[str, int], fs: int, min_seconds: float, max_seconds: float
+) -> dict[str, int]:
+    """The utterances whose length in samples is within limits."""
+    low, high = int(min_seconds * fs), int(max_seconds * fs)
+    return {u: n for u, n in samples.items() if low < n < high}
 
 
 def check_filter(path: Path, filtered: bool) -> None:

@@ -13,6 +13,7 @@ class DataError(RecipeError):
         kind: the same in a word or two, by which faults are counted.
     """
 
+    # a default, as pickle makes it anew of the sentence alone
     def __init__(self, sentence: str, kind: str = ""):
         super().__init__(sentence)
         self.kind = kind

@@ -13,29 +13,27 @@ from espnet_srupp.recipe.training import BEGUN
 # arguments of ESPnet's beam search that name files of other models
 SEARCH_FILES = ("lm_train_config", "lm_file", "word_lm_train_config", "word_lm_file")
 SEARCH_FILES += ("ngram_file",)
-# by which ESPnet's programs take none
-NONE = {"", "none", "null", "nil"}
 
 
-def model_file(options: Options, names: Layout) -> Path:
-    """The checkpoint to decode with.
+def model_file(options: Options, exp: Path) -> Path:
+    """The checkpoint of an experiment to decode with.
 
     Raises:
         RecipeError: it is not there; names those that are.
     """
-    return checkpoint(names.exp, options.inference_asr_model, "inference_asr_model", 11)
+    return checkpoint(exp, options.inference_asr_model, "inference_asr_model", 11)
 
 
-def lm_file(options: Options, names: Layout) -> Path:
-    """The same of the language model."""
-    return checkpoint(names.lm_exp, options.inference_lm, "inference_lm", 7)
+def lm_file(options: Options, exp: Path) -> Path:
+    """The same of a language model."""
+    return checkpoint(exp, options.inference_lm, "inference_lm", 7)
 
 
 def search_files(options: Options) -> dict[str, Path]:
     """Files of other models that the settings of the search name."""
     settings = config.read(options.inference_config, options.inference_args)
-    named = {name: str(settings.get(name)) for name in SEARCH_FILES}
-    return {k: Path(path) for k, path in named.items() if path.lower() not in NONE}
+    named = {name: config.absent(settings.get(name)) for name in SEARCH_FILES}
+    return {k: Path(str(path)) for k, path in named.items() if path is not None}
 
 
 def checkpoint(exp: Path, name: str, option: str, stage: int) -> Path:

@@ -1,6 +1,7 @@
-"""What the lengths and statistics of stage 10 depend on in a configuration."""
+"""What features and model a configuration has, as far as stages depend on it."""
 
 import hashlib
+import re
 from collections.abc import Mapping
 
 from espnet_srupp.recipe import config
@@ -31,6 +32,8 @@ def settings(given: Mapping[str, object]) -> dict[str, object]:
 
 def tag(given: Mapping[str, object]) -> str:
     """What sets statistics of other settings apart, where asr.sh replaces them.
+
+    Those without settings and those with any of `COMMON` replace each other still.
 
     With those of another width, a model trained before could not be loaded any more,
     and with other utterances in them, its training would be another one.
@@ -72,8 +75,13 @@ def masks(given: Mapping[str, object]) -> bool:
 
 
 def has_accuracy(given: Mapping[str, object]) -> bool:
-    """Whether the training has a decoder that goes on from token to token."""
-    return not (transduces(given) or masks(given)) and ctc_weight(given) != 1
+    """Whether the best models are chosen by the accuracy of a decoder.
+
+    It goes on from token to token; a transducer and Mask-CTC have no accuracy.
+    """
+    asked = re.search(r"\bacc\b", str(given.get("best_model_criterion", "acc")))
+    decodes = not (transduces(given) or masks(given)) and ctc_weight(given) != 1
+    return decodes and asked is not None
 
 
 def extracted(given: Mapping[str, object]) -> bool:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 
 from espnet_srupp.recipe import commands, process
@@ -15,38 +14,38 @@ from espnet_srupp.recipe.progress import say
 from espnet_srupp.recipe.training import gpus, gpus_here
 
 
-def join_texts(
-    sources: Sequence[Path],
-    more: Iterable[str],
-    target: Path,
-    own: Iterable[str] = (),
-) -> None:
-    """Puts texts together into one with ids, as asr.sh's lm_train.txt.
+def write(lines: Iterable[str], target: Path) -> None:
+    """Writes lines of an id and a sentence, as asr.sh's lm_train.txt.
+
+    Raises:
+        RecipeError: there is none.
+    """
+    count = 0
+    with atomic_file(target) as file:
+        for line in lines:
+            file.write(line)
+            count += 1
+        if not count:
+            raise RecipeError(
+                f"{target} would have no sentence: give text by --lm_train_text"
+            )
+    say(f"  {count} sentences")
+
+
+def of_files(sources: Sequence[Path]) -> Iterator[str]:
+    """Puts texts together into one with ids.
 
     Args:
         sources: files; one called `text` has an id before each sentence, which gets a
             prefix in all such files but the first; any other, plain or .gz, has one
-            sentence on a line.
-        more: sentences.
-        target: the file to make; lines without words are left out.
-        own: lines of an id and a sentence.
+            sentence on a line. Lines without words are left out.
 
     Raises:
-        RecipeError: a file cannot be read or has an id twice, or there is no sentence.
+        RecipeError: a file cannot be read or has an id twice.
     """
     first = next((source for source in sources if source.name == "text"), None)
-    texts = [
-        read(source, f"lm{number}", source is first)
-        for number, source in enumerate(sources, 1)
-    ]
-    count = 0
-    with atomic_file(target) as file:
-        for line in chain(own, *texts, numbered(more, "lm")):
-            file.write(line)
-            count += 1
-        if not count:
-            raise RecipeError(f"{' '.join(map(str, sources))}: there is no sentence")
-    say(f"  {count} sentences")
+    for number, source in enumerate(sources, 1):
+        yield from read(source, f"lm{number}", source is first)
 
 
 def read(path: Path, name: str, own: bool) -> Iterator[str]:

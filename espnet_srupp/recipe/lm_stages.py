@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from espnet_srupp.recipe import (
@@ -52,14 +53,15 @@ def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
 
 def join_texts(given: Options, names: Layout) -> None:
     """What is named, or else the training set's text and what the corpus has."""
-    sources = [Path(path) for path in given.lm_texts]
-    if sources:
-        language_model.join_texts(sources, (), names.lm_train)
-        return
-    own = tokens.transcripts(DATA / given.train_set / "text", given.strict)
-    lines = (f"{utterance} {words}\n" for utterance, words in own.items())
-    more = for_language_models(given, "sentences")
-    language_model.join_texts([], more, names.lm_train, lines)
+    lines = language_model.of_files([Path(path) for path in given.lm_texts])
+    if not given.lm_texts:
+        own = tokens.transcripts(DATA / given.train_set / "text", given.strict)
+        more = for_language_models(given, "sentences")
+        lines = chain(
+            (f"{utterance} {words}\n" for utterance, words in own.items()),
+            language_model.numbered(more, "lm"),
+        )
+    language_model.write(lines, names.lm_train)
 
 
 def train_model(given: Options, names: Layout) -> Iterator[Step]:
@@ -90,7 +92,11 @@ def measure_perplexity(given: Options, names: Layout) -> Iterator[Step]:
         f"perplexity of {names.lm_test}",
         partial(language_model.measure, given, names, target),
         [target / "ppl"],
-        [names.lm_test, experiment.lm_file(given, names), names.lm_exp / "config.yaml"],
+        [
+            names.lm_test,
+            experiment.lm_file(given, names.lm_exp),
+            names.lm_exp / "config.yaml",
+        ],
     )
     say(
         f"perplexity of {names.lm_test}: {language_model.perplexity(target):.2f} for "

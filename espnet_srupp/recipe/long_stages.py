@@ -1,7 +1,6 @@
 """Stage 15: joined utterances, transcribed and scored."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -16,7 +15,7 @@ from espnet_srupp.recipe.stage import Step
 def evaluate_long(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 15: error rates of joined utterances, and their pictures."""
     models = {
-        name: (exp, experiment.model_file(given, replace(names, exp=exp)))
+        name: (exp, experiment.model_file(given, exp))
         for name, exp in longform.models(given, names).items()
     }
     lm = longform.language_model(given, names)

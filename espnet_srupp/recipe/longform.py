@@ -141,7 +141,7 @@ def language_model(options: Options, names: Layout) -> Path | None:
     """The checkpoint of the one that `transcribe` is to use, if it is."""
     search = dict(config.arguments(options.longform_args)).get("search", "greedy")
     takes = options.use_lm and search != "greedy"
-    return experiment.lm_file(options, names) if takes else None
+    return experiment.lm_file(options, names.lm_exp) if takes else None
 
 
 def transcribe(

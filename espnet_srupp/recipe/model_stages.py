@@ -47,11 +47,10 @@ def collect_statistics(given: Options, names: Layout) -> Iterator[Step]:
 def train_model(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 11: training."""
     settings = config.read(given.asr_config, given.asr_args)
-    settings |= given.some("fs", "feats_normalize")
+    settings |= given.some("fs", "feats_normalize", "ignore_init_mismatch")
+    settings |= given.some("asr_speech_fold_length", "asr_text_fold_length")
     begins = init_param.words(given.pretrained_model, settings, given.asr_args)
     _, _, settings["pretrained_model"] = given.pretrained_model.partition(":")
-    settings |= given.some("asr_speech_fold_length", "asr_text_fold_length")
-    settings |= given.some("ignore_init_mismatch")
     stats, *_ = statistics.outputs(given, names)
     shapes = commands.shapes(given, names)
     if given.feats_normalize == "global_mvn" and given.asr_stats_dir:
@@ -78,11 +77,14 @@ def train_model(given: Options, names: Layout) -> Iterator[Step]:
 
 def decode_sets(given: Options, names: Layout) -> Iterator[Step]:
     """Stage 12: beam search."""
-    model = experiment.model_file(given, names)
+    model = experiment.model_file(given, names.exp)
     models = [model, names.exp / "config.yaml"]
     trainings = [names.exp / training.BEGUN]
     if given.use_lm:
-        models += [experiment.lm_file(given, names), names.lm_exp / "config.yaml"]
+        models += [
+            experiment.lm_file(given, names.lm_exp),
+            names.lm_exp / "config.yaml",
+        ]
         trainings.append(names.lm_exp / training.BEGUN)
     settings = config.read(given.inference_config, given.inference_args)
     named = experiment.search_files(given).values()
@@ -112,13 +114,13 @@ def score_sets(given: Options, names: Layout) -> Iterator[Step]:
     names = replace(names, bpemodel=experiment.bpemodel(names))
     for name in names.tests:
         yield score_set(given, names, name)
-    model = experiment.model_file(given, names)
+    model = experiment.model_file(given, names.exp)
     shown = list(names.tests.values())[-1]
     sizes = names.exp / "probe" / "model.json"
     yield Step(
         13,
         f"pictures in {names.exp / 'images'}",
-        partial(pictures.draw, given, names, model),
+        partial(pictures.draw, given, names, model, shown),
         [names.exp / "images" / "attention.png", sizes],
         [model, names.exp / "config.yaml", shown / "text", shown / "utt2hash"],
     )

@@ -155,7 +155,7 @@ class Options:
     inference_nj: int = option(
         "decoding", 0, "processes for decoding, 0: one for each core or GPU"
     )
-    gpu_inference: bool = option("decoding", False, "decode on the GPUs here")
+    gpu_inference: bool = option("decoding", False, "decode on GPUs")
     model_license: str = option("decoding", "other", "of the model, for its card")
     score_opts: str = option("decoding", "", "-s: upper and lower case differ")
     # long recordings

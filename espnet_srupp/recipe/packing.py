@@ -29,11 +29,11 @@ def target(options: Options, names: Layout) -> Path:
 def models(options: Options, names: Layout) -> dict[str, Path]:
     """Checkpoints and configurations, by the names that `Speech2Text` gives them."""
     found = {
-        "asr_model_file": experiment.model_file(options, names),
+        "asr_model_file": experiment.model_file(options, names.exp),
         "asr_train_config": names.exp / "config.yaml",
     }
     if options.use_lm:
-        found["lm_file"] = experiment.lm_file(options, names)
+        found["lm_file"] = experiment.lm_file(options, names.lm_exp)
         found["lm_train_config"] = names.lm_exp / "config.yaml"
     named = experiment.search_files(options)
     return found | {name: named[name] for name in LM if name in named}

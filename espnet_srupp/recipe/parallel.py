@@ -16,7 +16,8 @@ from pathlib import Path
 from threading import Condition
 from typing import TYPE_CHECKING
 
-from espnet_srupp.children import end_with, held_back, let_through
+from espnet_srupp import children
+from espnet_srupp.children import held_back
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.progress import Progress
 
@@ -198,5 +199,4 @@ def begin(parent: int) -> None:
     """Begins a process of the pool that `parent` has made."""
     # the parent alone answers Ctrl-C: a worker would only print its own traceback
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    let_through()
-    end_with(parent)
+    children.begin(parent)

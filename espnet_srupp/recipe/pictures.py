@@ -112,18 +112,18 @@ def panel(axes: Axes, title: str, curves: list, trained: list[Epoch]) -> None:
     axes.legend(fontsize=8)
 
 
-def draw(options: Options, names: Layout, model: Path) -> None:
-    """Draws the curves, and the attention over the middle one of the last test set.
+def draw(options: Options, names: Layout, model: Path, source: Path) -> None:
+    """Draws the curves, and the attention over the middle utterance of a set.
 
     Args:
         options, names: of the recipe.
         model: the checkpoint.
+        source: the set.
 
     Raises:
         RecipeError: ESPnet cannot load the model.
     """
     curves(names.exp)
-    source = list(names.tests.values())[-1]
     samples = read_table(source / "utt2num_samples")
     utterance = middle({u: int(n) for u, n in samples.items()}, options.rate)
     transcript = read_table(source / "text")[utterance]

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from espnet_srupp import names
-from espnet_srupp.children import end_with, held_back, let_through
+from espnet_srupp.children import begin, held_back
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.explain import BEGINS, explain
 from espnet_srupp.recipe.options import cores
@@ -147,12 +147,6 @@ def start(
             raise RecipeError(
                 f"--python {python}: cannot start {command[0]} ({error.strerror})"
             ) from error
-
-
-def begin(parent: int) -> None:
-    """Begins a child, before it becomes its program."""
-    let_through()
-    end_with(parent)
 
 
 def visible(gpu: int | None) -> dict[str, str]:

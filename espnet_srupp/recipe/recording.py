@@ -28,8 +28,8 @@ class Recording:
         source: path of its audio.
         cuts: utterance to (start, end) in seconds; None is the whole recording.
         paths: utterance to the file to write, its format being its suffix, or None.
+        rate: the rate in Hz that the audio must have.
         factor: playing speed; 0.9 is slower and lower.
-        rate: the rate in Hz that the audio must have, or None for any.
         resample: bring audio of another rate to it.
     """
 
@@ -37,8 +37,8 @@ class Recording:
     source: str
     cuts: dict[str, tuple[float, float] | None]
     paths: dict[str, Path | None]
+    rate: int
     factor: float = 1.0
-    rate: int | None = None
     resample: bool = False
 
 
@@ -62,8 +62,8 @@ class Heard:
 def recordings(
     data: DataDir,
     paths: dict[str, Path | None],
+    rate: int,
     factor: float = 1.0,
-    rate: int | None = None,
     resample: bool = False,
 ) -> list[Recording]:
     """One job for each recording, with all its utterances and the files to write."""
@@ -76,7 +76,7 @@ def recordings(
     jobs = []
     for key, times in cuts.items():
         own = {utterance: paths[utterance] for utterance in times}
-        jobs.append(Recording(key, data.wav[key], times, own, factor, rate, resample))
+        jobs.append(Recording(key, data.wav[key], times, own, rate, factor, resample))
     return jobs
 
 
@@ -135,14 +135,14 @@ def note(found: Heard, utterance: str, samples: np.ndarray, job: Recording) -> N
 def load(job: Recording) -> tuple[np.ndarray, int]:
     """Reads its samples (N,), at the rate that they must have, and that rate."""
     audio, rate = sound.load(job.source, job.key)
-    if job.resample and rate != job.rate:
-        audio, rate = soxr.resample(audio, rate, job.rate), job.rate
-    if job.rate is not None and rate != job.rate:
+    if rate != job.rate and not job.resample:
         raise DataError(
             f"{job.source} (utterance {job.key}) is sampled at {rate} Hz, not at "
             f"{job.rate} Hz: give --resample true, or --fs {rate} if all audio is so",
             "of another rate",
         )
+    if rate != job.rate:
+        audio, rate = soxr.resample(audio, rate, job.rate), job.rate
     if not len(audio):
         raise DataError(
             f"{job.source} (utterance {job.key}) is too short to have a sample at "

@@ -54,7 +54,7 @@ def check_features(options: Options, settings: Mapping[str, object]) -> None:
     Attention over all samples needs more memory than there is.
     """
     given = {"input_size": None, "frontend": "default"} | settings
-    size, frontend = (absent(given[name]) for name in ("input_size", "frontend"))
+    size, frontend = (config.absent(given[name]) for name in ("input_size", "frontend"))
     if size is not None or frontend is None:
         found = "frontend: null" if size is None else f"input_size: {size}"
         raise RecipeError(
@@ -73,17 +73,13 @@ def check_replaced(options: Options) -> None:
     if options.feats_normalize == "global_mvn":
         given["normalize"] = options.feats_normalize
     for name, value in config.read(options.asr_config).items():
-        if name in given and absent(value) != given[name]:
+        asked = config.absent(value)
+        if name in given and asked != given[name]:
             raise RecipeError(
-                f"{options.asr_config} has {name}: {absent(value) or 'null'}, and "
+                f"{options.asr_config} has {name}: {asked or 'null'}, and "
                 f"run.sh gives ESPnet {given[name] or 'none'} in its place: "
                 + REMEDIES.get(name, "leave it out")
             )
-
-
-def absent(value: object) -> object:
-    """A setting as ESPnet reads it on its command line, where none is a word."""
-    return None if str(value).lower() in ("none", "null", "") else value
 
 
 def check_saved(settings: Mapping[str, object]) -> None:
@@ -115,18 +111,19 @@ def check_best(options: Options, settings: Mapping[str, object]) -> None:
 
     Without a decoder the accuracy is NaN, by which ESPnet takes the first epochs, and
     the training of a transducer or of Mask-CTC has none, so that ESPnet keeps the last
-    epochs alone.
+    epochs alone. By what best_model_criterion leaves out ESPnet chooses none.
     """
     model = options.inference_asr_model
     if not features.has_accuracy(settings) and re.search(r"\bacc\b", model):
-        kind = "ctc_weight 1"
+        kind = "its best_model_criterion"
+        if features.ctc_weight(settings) == 1:
+            kind = "ctc_weight 1"
         if features.transduces(settings):
             kind = "a transducer"
         elif features.masks(settings):
             kind = "model maskctc"
         raise RecipeError(
-            f"with {kind} there is no accuracy by which {model} is chosen: give "
-            'best_model_criterion [[valid, loss, min]] (--asr_args "... '
-            '--best_model_criterion valid,loss,min") and --inference_asr_model '
-            "valid.loss.ave.pth"
+            f"with {kind} there is no accuracy by which {model} is chosen: have "
+            "best_model_criterion: [[valid, loss, min]] in the YAML, and give "
+            "--inference_asr_model valid.loss.ave.pth"
         )
