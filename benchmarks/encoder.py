@@ -5,7 +5,7 @@
 Each configuration is an ESPnet YAML (`encoder` and `encoder_conf` are read), and BASE
 the one that the ratios are to. Random features, 10 ms a frame; times are medians of
 alternating runs; memory is that of a run in a process of its own. Single utterances are
-of each of --seconds, a batch has lengths spread evenly between the first and the last
+of each of --seconds, a batch has lengths spread evenly between the least and the most
 of them; with --lengths there are five batches of a corpus, from short utterances to
 long ones, of about as much audio each as --batch utterances have on average.
 """
@@ -24,7 +24,9 @@ from encoder_meter import Meter, build
 from encoder_parts import shares
 from encoder_picture import draw
 
+from espnet_srupp.compat import TooShortUttError
 from espnet_srupp.profile import count_parameters, profile
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.table import read_table
 
 LINE = (
@@ -84,12 +86,14 @@ def parse() -> argparse.Namespace:
     add("--threads", type=machine.positive, default=2, help="on a CPU (default: 2)")
     add("--repeats", type=machine.positive, default=5, help="timed runs each (5)")
     add("--json", type=machine.writable, help="file for the figures")
-    add("--picture", type=machine.writable, help="PNG file: bars of speed and memory")
+    add("--picture", type=machine.picture, help="PNG file: bars of speed and memory")
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: torch finds no GPU here")
     if len({*map(name_of, args.configs)}) < len(args.configs):
         parser.error("two configurations have one folder's and file's name: rename one")
+    if args.lengths and args.seconds:
+        parser.error("--lengths tells how long utterances are: leave out --seconds")
     args.batch = args.batch or (8 if args.train else 1)
     args.seconds = args.seconds or ([10, 60, 150] if args.batch == 1 else [10, 15])
     return args
@@ -114,7 +118,7 @@ def load(path: Path, train: bool, meter: Meter) -> dict:
 
 def cases(args: argparse.Namespace) -> dict[str, torch.Tensor]:
     """The frames of the utterances of each case, the longest first."""
-    low, high = args.seconds[0], args.seconds[-1]
+    low, high = min(args.seconds), max(args.seconds)
     if args.lengths:
         found = batches(args.lengths, args.batch)
     elif args.batch == 1:
@@ -127,8 +131,11 @@ def cases(args: argparse.Namespace) -> dict[str, torch.Tensor]:
 
 def batches(path: Path, size: int) -> dict[str, list[float]]:
     """Batches of like lengths, from the middle of each part of a corpus."""
-    seconds = sorted(int(samples) / 16000 for samples in read_table(path).values())
-    found = {}
+    table, found = read_table(path), {}
+    for utterance, samples in table.items():
+        if not (samples.isdecimal() and int(samples)):
+            raise RecipeError(f"{path}: {utterance} has {samples!r}, no samples")
+    seconds = sorted(int(samples) / 16000 for samples in table.values())
     for part in range(PARTS):
         middle = (2 * part + 1) * len(seconds) // (2 * PARTS)
         number = max(1, round(size * statistics.mean(seconds) / seconds[middle]))
@@ -142,7 +149,10 @@ def prepare(given: dict, ilens: torch.Tensor, meter: Meter) -> Callable[[], None
     """A step that has run once."""
     xs_pad = torch.randn(len(ilens), int(ilens.max()), given["input_size"])
     run = meter.step(given["encoder"], xs_pad, ilens)
-    meter.time(run)
+    try:
+        meter.time(run)
+    except TooShortUttError as error:
+        raise RecipeError(f"{given['name']}: an utterance {error}") from error
     return run
 
 

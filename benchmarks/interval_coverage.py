@@ -32,7 +32,8 @@ def held(rng: np.random.Generator, errors: np.ndarray, words: int) -> bool:
 def of_speakers(rng: np.random.Generator, speakers: int, each: int) -> np.ndarray:
     """Errors (2, S, N) of two equally good models in N recordings of 60 words each."""
     rates = rng.beta(WRONG, RIGHT, speakers)
-    rates = rates * rng.lognormal(0, SPREAD, (2, speakers))
+    # times a factor whose mean is 1
+    rates = rates * rng.lognormal(-(SPREAD**2) / 2, SPREAD, (2, speakers))
     return rng.binomial(60, np.clip(rates, 0, 1)[..., None], (2, speakers, each))
 
 

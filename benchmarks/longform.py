@@ -76,7 +76,7 @@ def parse() -> argparse.Namespace:
     add("--json", type=machine.writable, help="file for the figures")
     add(
         "--picture",
-        type=machine.writable,
+        type=machine.picture,
         help="PNG file for time and memory over length",
     )
     args = parser.parse_args()

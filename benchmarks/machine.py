@@ -84,6 +84,13 @@ def writable(word: str) -> Path:
     return path
 
 
+def picture(word: str) -> Path:
+    """An argument that is a picture to write."""
+    if not word.lower().endswith((".png", ".svg")):
+        raise argparse.ArgumentTypeError(f"{word} does not end in .png or .svg")
+    return writable(word)
+
+
 def named(word: str) -> tuple[str, str]:
     """An argument NAME=PATH."""
     name, _, path = word.partition("=")
@@ -127,4 +134,4 @@ def _processor() -> str:
     wide = " AVX-512" if "avx512f" in text else ""
     wide += " AVX512-BF16" if "avx512_bf16" in text else ""
     wide += " AMX" if "amx_bf16" in text else ""
-    return f"{len(names)} x {names[0]}{wide}"
+    return f"{os.cpu_count()} x {names[0]}{wide}"

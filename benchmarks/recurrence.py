@@ -76,6 +76,10 @@ def parse() -> argparse.Namespace:
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: torch finds no GPU here")
+    if args.size % 2:
+        parser.error(
+            f"--size {args.size}: give an even number, half for each direction"
+        )
     if args.device == "cpu" and args.sweep:
         parser.error("--sweep is for a GPU: give --device cuda, or leave it out")
     if args.device == "cpu" and (absent := missing()):

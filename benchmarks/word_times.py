@@ -39,7 +39,8 @@ def edges(samples: np.ndarray, rate: int) -> tuple[float, float] | None:
     found = np.flatnonzero(runs)
     if not found.size:
         return None
-    return found[0] * FRAME, (found[-1] + IN_A_ROW) * FRAME
+    # a frame is not a whole number of samples at each rate
+    return found[0] * hop / rate, (found[-1] + IN_A_ROW) * hop / rate
 
 
 def errors(

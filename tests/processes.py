@@ -48,7 +48,9 @@ def end_with_a_killed_parent(*words: object, count: int, cwd: Path) -> bool:
     ) as parent:
         told: list[int] = []
         while len(told) < count:
-            told += map(int, parent.stdout.readline().split())
+            line = parent.stdout.readline()
+            assert line, "it has ended before it told its processes"
+            told += map(int, line.split())
         assert all(map(alive, told))
         parent.kill()
     return all(map(gone, told))

@@ -118,6 +118,15 @@ def test_a_word_that_begins_with_its_sound_is_0_s_off(script, tmp_path):
     assert times.errors({"a": "A B"}, tmp_path, tmp_path) == ([], [])
 
 
+@pytest.mark.parametrize("rate", [16000, 11025])
+def test_sound_is_found_where_it_is_at_any_rate(script, rate):
+    rng = np.random.default_rng(0)
+    samples = 1e-4 * rng.standard_normal(20 * rate)
+    samples[5 * rate : 15 * rate] = rng.standard_normal(10 * rate)
+    times = script("word_times")
+    assert times.edges(samples, rate) == pytest.approx((5, 15), abs=times.FRAME)
+
+
 def test_of_words_none_of_which_is_right_no_time_is_told(script, tmp_path, monkeypatch):
     times = script("word_times")
     results, target = [("whole", "w"), ("a", "b")], tmp_path / "figures.json"

@@ -135,6 +135,7 @@ def test_nan_is_a_difference():
     ("script", "words", "message"),
     [
         ("recurrence", "--frames 0", "argument --frames: 0 is not 1 or more"),
+        ("recurrence", "--size 3", "--size 3: give an even number"),
         (
             "encoder",
             "{file} --json {file}/x.json",
@@ -147,6 +148,8 @@ def test_nan_is_a_difference():
             "argument --lengths: there is no file {file}s",
         ),
         ("encoder", "{file} --seconds 0", "argument --seconds: 0 is not a number"),
+        ("encoder", "{file} --seconds 1 --lengths {file}", "--lengths tells how long"),
+        ("encoder", "{file} --picture {file}.xyz", "does not end in .png or .svg"),
         ("longform", "{file} a=b --minutes -1", "argument --minutes: -1 is not a"),
         ("onnx_runtime", "{file}s", "argument config: there is no file {file}s"),
         ("longform", "data a={file}s", "there is no experiment {file}s"),
@@ -181,6 +184,16 @@ def test_a_wrong_argument_is_one_sentence(
             "{empty} --threads 1",
             "{empty} is not a list of 'key: value' lines",
         ),
+        (
+            "encoder",
+            "{small} --threads 1 --seconds 0.05",
+            "an utterance has 5 frames and is too",
+        ),
+        (
+            "encoder",
+            "{small} --threads 1 --lengths {lengths}",
+            "{lengths}: a has '0', no samples",
+        ),
         ("memory", "{folder} {folder}", "No such file or directory: '{folder}/config"),
         ("longform", "{folder} a={folder}", "{folder}/wav.scp is missing"),
         ("speaking_rate", "{folder} a=b", "{folder}/wav.scp is missing"),
@@ -193,6 +206,9 @@ def test_what_is_not_there_is_told_in_one_sentence(
     given = {"folder": tmp_path, "yaml": tmp_path / "a", "empty": tmp_path / "b"}
     given["yaml"].write_text("{encoder: srupp, encoder_conf: {size: 1}}")
     given["empty"].touch()
+    given |= {"small": tmp_path / "c", "lengths": tmp_path / "d"}
+    given["small"].write_text(json.dumps({"encoder": "srupp", "encoder_conf": SMALL}))
+    given["lengths"].write_text("a 0\n")
     words = [str(BENCHMARKS / f"{script}.py"), *words.format(**given).split()]
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as error:
@@ -298,15 +314,22 @@ def test_only_attention_weights_that_are_kept_are_let_go():
     assert isinstance(layer.attn, torch.nn.Linear)
 
 
-def test_a_model_that_fails_at_once_is_in_the_picture(tmp_path):
-    from longform_picture import draw
+def test_a_model_that_fails_at_once_is_in_the_picture(tmp_path, monkeypatch):
+    from longform_picture import Figure, draw
+
+    drawn = []
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, *_, **__: drawn.append(figure)
+    )
 
     done = {"computing_seconds": 1.0, "peak_bytes": 2**30}
     report = {"threads": 2, "processor": "x", "rows": []}
     for model, found in (("a", done), ("b", {"failed": "killed"})):
         report["rows"].append({"model": model, "minutes": 1.0} | found)
     draw(report, tmp_path / "x.png")
-    assert (tmp_path / "x.png").stat().st_size > 10_000
+    for axes in drawn[0].axes:
+        assert [line.get_marker() for line in axes.lines] == ["o", "o", "x"]
+        assert [text.get_text() for text in axes.texts] == [" failed"]
 
 
 def test_decodings_by_different_checkpoints_are_different_ones_in_a_study(tmp_path):

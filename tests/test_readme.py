@@ -4,11 +4,13 @@ import inspect
 import re
 import shlex
 from importlib import import_module
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
 import yaml
 
+from espnet_srupp import compat
 from espnet_srupp.encoder import SRUppEncoder
 from espnet_srupp.recipe import arguments
 
@@ -22,7 +24,12 @@ def blocks(language):
 
 def commands():
     lines = "".join(blocks("sh")).replace("\\\n", " ").splitlines()
-    return [shlex.split(line, comments=True) for line in lines]
+    # of ESPnet's own recipes, which are not here
+    return [
+        shlex.split(line, comments=True)
+        for line in lines
+        if "espnet/egs2" not in line and not line.startswith("./run.sh")
+    ]
 
 
 def test_the_python_example_gives_the_shapes_it_names():
@@ -44,6 +51,15 @@ def test_the_table_lists_every_option_of_the_encoder_with_its_default():
     expected = {p.name: p.default for p in parameters}
     del expected["self"], expected["input_size"]
     assert {name: yaml.safe_load(value.strip("`")) for name, value in rows} == expected
+
+
+def check_installation(words):
+    if "-c" in words:
+        assert (ROOT / words[words.index("-c") + 1]).exists()
+    for extra in re.findall(r"\.\[(.*)\]", " ".join(words)):
+        assert {*extra.split(",")} <= {
+            *metadata("espnet_srupp").get_all("Provides-Extra")
+        }
 
 
 @pytest.mark.parametrize("command", commands(), ids=" ".join)
@@ -68,3 +84,9 @@ def test_a_command_names_what_exists(command, monkeypatch):
         module = command[3].replace("-", "_")
         import_module(f"espnet_srupp.longform.{module}").options(parser)
         parser.parse_args(command[4:])
+    elif command[:4] == ["python3", "-m", "espnet_srupp.run", "-m"]:
+        assert compat.exists(command[2]) and compat.exists(command[4])
+    elif command[:2] == ["pip", "install"]:
+        check_installation(command[2:])
+    else:
+        pytest.fail("nothing checks it")

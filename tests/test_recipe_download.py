@@ -66,7 +66,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server():
+def server(monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
     with Server() as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield server

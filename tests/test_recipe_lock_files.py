@@ -1,5 +1,6 @@
 """Where the files lie by which several run.sh lock what they make and read."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,9 +58,8 @@ def test_a_lock_is_the_same_wherever_its_folder_is_mounted(tmp_path):
     assert found[0].name == found[1].name
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="the system names it there")
 def test_a_link_to_itself_is_named(tmp_path):
     (tmp_path / "dump").symlink_to("dump")
-    marker = tmp_path / "dump" / ".train.made"
-    with pytest.raises((RecipeError, OSError), match="link to itself|symbolic links"):
-        with locks.Locks().held(marker, [], print, alone=True):
-            marker.touch()
+    with pytest.raises(RecipeError, match="is behind a link to itself: remove it"):
+        locks.lock_file(tmp_path / "dump" / ".train.made", [])

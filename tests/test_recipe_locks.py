@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import needs_proc
 
 from espnet_srupp.recipe import locks, stage, training
 from espnet_srupp.recipe.errors import RecipeError
@@ -227,6 +228,17 @@ def test_scores_are_made_again_by_any_run(tmp_path, monkeypatch):
         assert is_free("md") and not is_free("data")
 
 
+def waits(pid):
+    """Whether a process comes to wait for a lock, by what Linux tells of them."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        rows = [row.split() for row in Path("/proc/locks").read_text().splitlines()]
+        if any(row[1] == "->" and str(pid) in row for row in rows):
+            return True
+        time.sleep(0.01)
+    return False
+
+
 # makes `b`, and then `a`, which another run.sh has made
 CROSSING = """
 from pathlib import Path
@@ -238,6 +250,7 @@ with locks.Locks() as mine:
 """
 
 
+@needs_proc
 def test_of_two_that_wait_for_each_other_one_ends(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with locks.Locks() as mine:
@@ -248,7 +261,7 @@ def test_of_two_that_wait_for_each_other_one_ends(tmp_path, monkeypatch):
         while b"waiting" not in crossing.stdout.readline():
             assert crossing.poll() is None
         # it has told that it will wait, not yet that it does
-        time.sleep(0.5)
+        assert waits(crossing.pid)
         with pytest.raises(RecipeError, match="waits for what this one has read"):
             make("b", mine=mine)
     assert crossing.wait() == 0

@@ -317,12 +317,6 @@ def test_a_missing_gpu_is_told_by_the_check_of_a_training(tmp_path, monkeypatch)
         training.check(Options(ngpu=1), tmp_path / "exp", record)
 
 
-def test_too_many_epochs_are_told_by_the_check_of_a_training(tmp_path):
-    record = begin(tmp_path / "exp", 1, epochs=4)
-    with pytest.raises(RecipeError, match="4 epochs, more than max_epoch 3"):
-        training.check(Options(ngpu=0), tmp_path / "exp", record)
-
-
 def test_a_damaged_checkpoint_is_not_gone_on_from(tmp_path, train):
     exp = tmp_path / "exp"
     record = begin(exp, 1, epochs=1)

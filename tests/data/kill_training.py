@@ -118,7 +118,6 @@ def main():
                 "loadable": loadable,
                 "resumed": log.count("was resumed using"),
                 "finished": finished,
-                "seconds": time.monotonic() - start,
             }
         )
     )
