@@ -2,7 +2,7 @@
 
     python3 benchmarks/attention.py [--device cuda] [--dtype bfloat16] [--sizes 272 416]
 
-What `espnet_srupp.attention.fused` should choose: times are medians of alternating
+What `espnet_srupp.softmax.fused` should choose: times are medians of alternating
 runs, of inference and of a step (forward and backward), the host's share included, on a
 batch whose last utterance is three quarters as long. Frames should be a multiple of 8,
 as the layer pads its keys for tiles on a GPU. Results are compared before they
@@ -22,7 +22,7 @@ from recurrence_cases import difference
 from torch import Tensor
 from torch.nn.attention import SDPBackend
 
-from espnet_srupp import attention
+from espnet_srupp import softmax
 
 ROW = (
     "head size {size:<4} T {frames:<6}{what:10}tiles {tiles_ms:8.2f} ms, SDPA {sdpa}; "
@@ -75,17 +75,17 @@ def measure(args: argparse.Namespace, size: int, frames: int) -> Iterator[dict]:
 
     def infer(way: str) -> list[Tensor]:
         with torch.no_grad(), by(way):
-            return [attention.attend(*inputs, keys)]
+            return [softmax.attend(*inputs, keys)]
 
     def step(way: str) -> list[Tensor]:
         leaves = [t.detach().requires_grad_() for t in inputs]
         with by(way):
-            out = attention.attend(*leaves, keys)
+            out = softmax.attend(*leaves, keys)
         return [out, *torch.autograd.grad(out, leaves, grad)]
 
     for what, run in (("inference", infer), ("step", step)):
         with torch.set_grad_enabled(what == "step"):
-            chosen = "sdpa" if attention.fused(inputs[0], 0.0) else "tiles"
+            chosen = "sdpa" if softmax.fused(inputs[0], 0.0) else "tiles"
         row = {"size": size, "frames": frames, "what": what, "chosen": chosen}
         ways = [*WAYS]
         try:
@@ -99,8 +99,8 @@ def measure(args: argparse.Namespace, size: int, frames: int) -> Iterator[dict]:
 
 def by(way: str) -> mock._patch:
     """SDPA without its kernel that builds all scores, or tiles."""
-    kernels = [k for k in attention.KERNELS if k != SDPBackend.MATH]
-    return mock.patch.multiple(attention, fused=lambda *_: WAYS[way], KERNELS=kernels)
+    kernels = [k for k in softmax.KERNELS if k != SDPBackend.MATH]
+    return mock.patch.multiple(softmax, fused=lambda *_: WAYS[way], KERNELS=kernels)
 
 
 def medians(run: Callable, ways: list[str], args: argparse.Namespace) -> dict:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch._subclasses import FakeTensorMode
 
-from espnet_srupp import attention
+from espnet_srupp import softmax
 from espnet_srupp.attention import SRUppAttention
 
 
@@ -33,7 +33,7 @@ def test_bfloat16_gives_the_gradients_of_float32_however_large_the_queries():
 def test_float32_tells_scores_beyond_float16_apart():
     q, k = torch.full((1, 1, 1, 1), 1e3), torch.tensor([70.0, 80.0]).view(1, 1, 2, 1)
     torch.testing.assert_close(
-        attention.attend_plainly(q, k, k, None, k.shape[2], 0.0), k[:, :, 1:]
+        softmax.attend_plainly(q, k, k, None, k.shape[2], 0.0), k[:, :, 1:]
     )
 
 
@@ -41,7 +41,7 @@ def test_float32_tells_scores_beyond_float16_apart():
 def test_tiles_in_half_precision_are_near_a_softmax_in_float32(dtype):
     inputs = [torch.randn(2, 3, 30, 16).to(dtype) for _ in range(3)]
     expected = F.scaled_dot_product_attention(*(y.float() for y in inputs))
-    found = attention.attend_plainly(*inputs, None, 30, 0.0)
+    found = softmax.attend_plainly(*inputs, None, 30, 0.0)
     assert found.dtype == dtype
     torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.03)
 
@@ -50,7 +50,7 @@ def test_tiles_in_half_precision_are_near_a_softmax_in_float32(dtype):
 def test_scores_beyond_float16_are_finite(sign):
     k = torch.full((1, 1, 3, 4), 200.0, dtype=torch.float16)
     torch.testing.assert_close(
-        attention.attend_plainly(sign * k, k, k, None, k.shape[2], 0.0), k
+        softmax.attend_plainly(sign * k, k, k, None, k.shape[2], 0.0), k
     )
 
 
@@ -58,7 +58,7 @@ def test_padded_keys_stay_out_where_scores_are_beyond_float16():
     k = torch.full((1, 1, 3, 4), 200.0, dtype=torch.float16)
     v = torch.randn(1, 1, 3, 4).half()
     keys = torch.tensor([True, False, False])
-    a = attention.attend_plainly(-k, k, v, keys.view(1, 1, 1, -1), k.shape[2], 0.0)
+    a = softmax.attend_plainly(-k, k, v, keys.view(1, 1, 1, -1), k.shape[2], 0.0)
     torch.testing.assert_close(a, v[:, :, :1].expand_as(a))
 
 
@@ -97,7 +97,7 @@ def test_an_alpha_beyond_float16_leaves_the_norm_its_signs():
 def test_padding_loses_against_any_score():
     k, v = (torch.tensor(y).view(1, 1, 2, 1) for y in ([1e3, 0.0], [1.0, 5.0]))
     keys = torch.tensor([True, False])
-    out = attention.attend_plainly(
+    out = softmax.attend_plainly(
         -k[:, :, :1], k, v, keys.view(1, 1, 1, -1), k.shape[2], 0.0
     )
     assert out.item() == 1
@@ -105,10 +105,10 @@ def test_padding_loses_against_any_score():
 
 @pytest.mark.parametrize("tiled", [True, False])
 def test_bfloat16_goes_the_way_that_is_faster_on_this_cpu(tiled, monkeypatch):
-    monkeypatch.setattr(attention, "TILED", tiled)
+    monkeypatch.setattr(softmax, "TILED", tiled)
     q = torch.empty(1, 1, 4, 8)
-    assert attention.fused(q.bfloat16(), 0.0) is not tiled
-    assert attention.fused(q, 0.0)
+    assert softmax.fused(q.bfloat16(), 0.0) is not tiled
+    assert softmax.fused(q, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_gpu_has_sdpa_for_what_it_has_a_fast_kernel_for(
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: card)
     with FakeTensorMode(), torch.set_grad_enabled(grad):
         q = torch.empty(1, 1, T, size, dtype=dtype, device="cuda")
-        assert attention.fused(q, 0.1) is expected
+        assert softmax.fused(q, 0.1) is expected
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_gpu_has_sdpa_for_what_it_has_a_fast_kernel_for(
 def test_tiles_are_for_cpus_that_multiply_bfloat16_without_amx(has, tiled, monkeypatch):
     found = dict.fromkeys(has, True)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: found)
-    assert runpy.run_path(attention.__file__)["TILED"] is tiled
+    assert runpy.run_path(softmax.__file__)["TILED"] is tiled
 
 
 @pytest.mark.requires_cuda
@@ -170,7 +170,7 @@ def test_padding_on_cuda(dtype, tolerance, T):
         ("cuda", (q, k, v)),
     ):
         leaves = [t.to(device).requires_grad_() for t in inputs]
-        out = attention.attend(*leaves, keys.to(device))
+        out = softmax.attend(*leaves, keys.to(device))
         grads = torch.autograd.grad(out, leaves, v.to(out))
         results.append([t.detach().float().cpu() for t in (out, *grads)])
     for expected, actual in zip(*results, strict=True):

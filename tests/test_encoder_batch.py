@@ -9,7 +9,7 @@ from espnet2.asr.espnet_model import ErrorCalculator
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from espnet_srupp import attention
+from espnet_srupp import softmax
 from espnet_srupp.compat import TooShortUttError
 from espnet_srupp.encoder import SRUppEncoder
 
@@ -227,7 +227,7 @@ def test_a_graph_of_its_operators_keeps_the_masks():
 @pytest.mark.parametrize("tiled", [False, True])
 def test_traced_from_a_long_example_it_serves_other_lengths(tiled, monkeypatch):
     # beyond a tile of the convolutions and, where the CPU is faster so, of attention
-    monkeypatch.setattr(attention, "fused", lambda *_: not tiled)
+    monkeypatch.setattr(softmax, "fused", lambda *_: not tiled)
     encoder = SRUppEncoder(80, hidden_size=16, attention_size=8, num_blocks=2)
     encoder.eval().requires_grad_(False)
     given = torch.randn(1, 1100, 80), torch.tensor([1100])

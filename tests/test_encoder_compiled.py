@@ -10,7 +10,7 @@ from torch import distributed
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.nn.parallel import DistributedDataParallel
 
-from espnet_srupp import attention
+from espnet_srupp import softmax
 from espnet_srupp.layer import compiled
 
 
@@ -65,8 +65,8 @@ def assert_same_step(encoder, plain, frames, rows=2, shorter=9):
 @pytest.mark.parametrize("tiles", [False, True], ids=["sdpa", "tiles"])
 def test_layers_are_compiled_once_for_all_lengths(tiles, options, graphs, monkeypatch):
     if tiles:  # as wide attention on a GPU, whose keys are a multiple of 8
-        monkeypatch.setattr(attention, "fused", lambda *_: False)
-        monkeypatch.setattr(attention, "WHOLE_CPU", attention.WHOLE)
+        monkeypatch.setattr(softmax, "fused", lambda *_: False)
+        monkeypatch.setattr(softmax, "WHOLE_CPU", softmax.WHOLE)
     options = {"dropout_rate": 0.0, **options}
     encoder, _ = build(compile_layers=True, **options)
     plain, _ = build(**options)
@@ -89,7 +89,7 @@ def test_layers_are_not_compiled_for_inference(graphs):
 @pytest.mark.once
 def test_compiled_layers_train_with_ddp(graphs, tmp_path, monkeypatch):
     # as wide attention on a GPU
-    monkeypatch.setattr(attention, "fused", lambda *_: False)
+    monkeypatch.setattr(softmax, "fused", lambda *_: False)
     meeting = f"file://{tmp_path}/meeting"
     distributed.init_process_group("gloo", meeting, rank=0, world_size=1)
 

@@ -17,6 +17,7 @@ LAYERS = {
     "names": 0,
     "precision": 0,
     "recurrence": 1,
+    "softmax": 1,
     "attention": 2,
     "pooling": 2,
     "subsampling": 2,
