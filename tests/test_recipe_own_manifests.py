@@ -1,5 +1,7 @@
 """A corpus of one's own that lhotse has prepared."""
 
+import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -144,12 +146,60 @@ def test_ids_that_are_then_the_same_are_refused(here):
         own.prepare(Path("data"), here, "train")
 
 
-def test_an_id_that_is_none_is_told_with_the_manifest(here):
+@pytest.mark.parametrize(
+    ("bad", "kind"),
+    [
+        ({"id": "a" * 201}, "id"),
+        ({"text": "A \7 B"}, "control character"),
+        ({"text": "\ud83d"}, "control character"),
+        ({"start": -0.01}, "segment"),
+        ({"duration": 0}, "segment"),
+    ],
+)
+def test_what_is_wrong_with_an_utterance_is_left_to_later_stages(bad, kind, here):
+    record(here / "r.wav", 2)
+    recording = Recording.from_file(here / "r.wav", recording_id="r")
+    lhotse(here, [recording], [said("u", "r", 1.0)])
+    first = {"id": "x", "recording_id": "r", "start": 0, "duration": 1, "text": "A"}
+    add(here, {"channel": 0, **first, **bad})
+    own.prepare(Path("data"), here, "train")
+    faults = {}
+    assert [*datadir.read(Path("data/train"), faults).text] == ["u"]
+    assert {fault.kind for fault in faults.values()} == {kind}
+
+
+def add(folder, supervision):
+    """A line that lhotse would not write, but reads."""
+    with gzip.open(folder / "mine_supervisions_train.jsonl.gz", "at") as file:
+        file.write(json.dumps(supervision) + "\n")
+
+
+def test_a_text_of_several_lines_becomes_one(here):
     record(here / "r.wav")
     recording = Recording.from_file(here / "r.wav", recording_id="r")
-    lhotse(here, [recording], [said("a" * 201, "r")])
-    with pytest.raises(RecipeError, match=r"supervisions_train\.jsonl\.gz: .*'aaa"):
-        own.prepare(Path("data"), here, "train")
+    lhotse(here, [recording], [said("u", "r", text="A\nB\u2028 C\u0085D")])
+    own.prepare(Path("data"), here, "train")
+    assert datadir.read(Path("data/train")).text == {"u": "A B C D"}
+
+
+def test_ids_and_texts_may_be_numbers(here):
+    record(here / "r.wav", 2)
+    recording = Recording.from_file(here / "r.wav", recording_id="7")
+    lhotse(here, [recording], [said("u", "7", 1.0)])
+    digits = {"id": 3, "recording_id": 7, "start": 0.0, "duration": 1.0, "channel": 0}
+    add(here, {**digits, "text": 0, "speaker": 5})
+    own.prepare(Path("data"), here, "train")
+    found = datadir.read(Path("data/train"))
+    assert (found.text["3"], found.utt2spk["3"]) == ("0", "5")
+    assert found.segments["3"] == ("7", 0.0, 1.0)
+
+
+def test_a_recording_that_nothing_is_said_in_may_be_anything(here):
+    record(here / "r.wav")
+    recording = Recording.from_file(here / "r.wav", recording_id="r")
+    lhotse(here, [recording, recording.perturb_speed(0.9)], [said("u", "r")])
+    own.prepare(Path("data"), here, "train")
+    assert [*datadir.read(Path("data/train")).wav] == ["u"]
 
 
 def test_a_manifest_of_another_kind_is_refused(here):

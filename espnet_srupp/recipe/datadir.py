@@ -116,6 +116,11 @@ def write_files(data: DataDir, directory: Path, path: Path) -> None:
     """Writes the files into `directory`, which errors call `path`."""
     check_wav(data.wav, path / "wav.scp")
     check(data, path)
+    write_tables(data, directory)
+
+
+def write_tables(data: DataDir, directory: Path) -> None:
+    """The same without a look at what they hold."""
     write_table(data.wav, directory / "wav.scp")
     write_table(data.text, directory / "text")
     write_table(data.utt2spk, directory / "utt2spk")

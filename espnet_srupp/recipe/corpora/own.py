@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from espnet_srupp.recipe.corpora import manifests, sets
+from espnet_srupp.recipe import datadir
+from espnet_srupp.recipe.corpora import manifests
 from espnet_srupp.recipe.datadir import DataDir
-from espnet_srupp.recipe.errors import DataError, RecipeError
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.progress import say
 from espnet_srupp.recipe.stamp import check_ours, stamp
@@ -77,19 +78,18 @@ def prepare(data: Path, folder: Path, name: str) -> None:
             f"{folder} is where stage 1 writes: give --OWN another folder, or begin "
             "with --stage 2 if its sets are your own"
         )
+    check_ours(data / name, 1)
     if tables[0].name == TABLES[0]:
         return take(tables, data / name)
     with manifests.reading(folder):
         made = convert(tables)
-    try:
-        sets.write({name: made}, data)
-    except DataError as error:
-        raise RecipeError(f"{tables[1]}: {error}") from error
+    with atomic_dir(data / name) as directory:
+        datadir.write_tables(made, directory)
+        stamp(directory)
 
 
 def take(tables: Sequence[Path], target: Path) -> None:
     """Copies a data directory, sorted, with paths from the root."""
-    check_ours(target, 1)
     lines = {path.name: lines_of(path) for path in tables}
     if "text" not in lines:
         raise RecipeError(
@@ -152,14 +152,15 @@ def beginning(paths: Sequence[str], source: Path) -> Path:
 def convert(tables: Sequence[Path]) -> DataDir:
     """The data directory of lhotse's manifests; what has no transcript is left out."""
     recordings, told = read_manifests(tables)
+    heard = [s.recording_id for s in told]
+    recordings = [r for r in recordings if r.id in {*heard}]
     wav = {r.id: source_of(r, tables[0]) for r in recordings}
     folder = beginning([*wav.values()], tables[0].parent)
     wav = {key: os.path.join(folder, path) for key, path in wav.items()}
     seconds = {r.id: r.duration for r in recordings}
-    text = {s.id: s.text.strip() for s in told}
+    text = {s.id: s.text for s in told}
     # GigaSpeech's are N/A
     utt2spk = {s.id: one_word(s.speaker or "") or s.id for s in told}
-    heard = [s.recording_id for s in told]
     whole = all(
         s.start == 0 and abs(s.end - seconds[s.recording_id]) < 1e-2 for s in told
     )
@@ -186,9 +187,12 @@ def read_manifests(tables: Sequence[Path]) -> tuple[list, list]:
     for supervision in supervisions:
         supervision.id = one_word(supervision.id)
         supervision.recording_id = one_word(supervision.recording_id)
+        words = "" if supervision.text is None else plain(supervision.text)
+        # on one line
+        supervision.text = " ".join(words.split())
     check_once([r.id for r in recordings], tables[0])
     check_once([s.id for s in supervisions], tables[1])
-    told = [s for s in supervisions if (s.text or "").strip()]
+    told = [s for s in supervisions if s.text]
     if untold := len(supervisions) - len(told):
         say(f"  {untold} of {len(supervisions)} of {tables[1]} have no text: left out")
     if not told:
@@ -202,9 +206,17 @@ def read_manifests(tables: Sequence[Path]) -> tuple[list, list]:
     return recordings, told
 
 
-def one_word(name: str) -> str:
+def one_word(name: object) -> str:
     """An id as a data directory and names of files can have it."""
-    return re.sub(r"[\s/]+", "_", name)
+    return re.sub(r"[\s/]+", "_", plain(name))
+
+
+def plain(value: object) -> str:
+    """A text or number of JSON's as files can have it.
+
+    Halves of a letter become U+FFFD, which later stages tell.
+    """
+    return str(value).encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def check_once(ids: Sequence[str], manifest: Path) -> None:
