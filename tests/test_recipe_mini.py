@@ -1,13 +1,15 @@
 """The embedded corpus: the same every time, its sets apart, its audio usable."""
 
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 from processes import end_with_a_killed_parent, needs_proc
 
 from espnet_srupp.recipe import datadir, sound
-from espnet_srupp.recipe.corpora import mini
+from espnet_srupp.recipe.corpora import espeak, mini
 from espnet_srupp.recipe.corpora.espeak import Voice, speak
 from espnet_srupp.recipe.errors import RecipeError
 
@@ -54,6 +56,23 @@ mini.prepare(Path("data"), Path("downloads"), None)
 @needs_proc
 def test_speakers_end_with_a_parent_that_is_killed(tmp_path):
     assert end_with_a_killed_parent("-c", SPEAKING, count=2, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("length", [espeak.LONGEST, espeak.LONGEST + 1, 240])
+def test_espeak_speaks_from_a_folder_however_deep(monkeypatch, length):
+    import espeakng_loader
+
+    with TemporaryDirectory() as place:
+        deep = Path(place, "x" * (length - len(place) - 1))
+        deep.symlink_to(espeakng_loader.get_data_path())
+        monkeypatch.setattr(espeakng_loader, "get_data_path", lambda: str(deep))
+        with ProcessPoolExecutor(1) as pool:
+            assert pool.submit(first_samples).result() > 0
+
+
+def first_samples():
+    (samples, _), *_ = speak(Voice("en-us", "f1", 150, 50), ["hello"])
+    return len(samples)
 
 
 def test_every_variant_speaks_the_same_from_process_to_process():

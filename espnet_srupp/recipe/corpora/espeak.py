@@ -1,9 +1,12 @@
 """espeak-ng, the formant synthesiser, through the library of PyPI's espeakng-loader."""
 
 import ctypes
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -13,6 +16,7 @@ from espnet_srupp.recipe.errors import RecipeError
 AUDIO_OUTPUT_SYNCHRONOUS = 2
 CHARS_UTF8 = 1
 RATE, PITCH = 1, 3
+LONGEST = 159  # bytes of a path of its data; at more it ends the process
 CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p
 )
@@ -61,7 +65,26 @@ def speak(voice: Voice, sentences: Sequence[str]) -> Iterator[tuple[np.ndarray, 
             "espeakng-loader is not installed: pip install espeakng-loader"
         ) from error
     library = ctypes.CDLL(espeakng_loader.get_library_path())
-    folder = Path(espeakng_loader.get_data_path())
+    with shortened(Path(espeakng_loader.get_data_path())) as folder:
+        yield from spoken(library, folder, voice, sentences)
+
+
+@contextmanager
+def shortened(folder: Path) -> Iterator[Path]:
+    """The folder, or a link to it where its path is too long for espeak-ng."""
+    if len(os.fsencode(folder)) <= LONGEST:
+        yield folder
+        return
+    with TemporaryDirectory() as place:
+        link = Path(place, "data")
+        link.symlink_to(folder)
+        yield link
+
+
+def spoken(
+    library: ctypes.CDLL, folder: Path, voice: Voice, sentences: Sequence[str]
+) -> Iterator[tuple[np.ndarray, int]]:
+    """As `speak`, by the library and its data in a folder."""
     rate = library.espeak_Initialize(
         AUDIO_OUTPUT_SYNCHRONOUS, 0, str(folder).encode(), 0
     )
