@@ -18,7 +18,7 @@ PIP := '$(BIN)/python' -m pip --disable-pip-version-check -qq
 TORCH_CPU := https://download.pytorch.org/whl/cpu
 # with its CUDA libraries, while it is unpacked
 TORCH_GIB := 8
-SHELL_FILES := .ci/run $(shell find recipes -name '*.sh' -type f)
+SHELL_FILES := .ci/run $(shell find recipes -maxdepth 3 -name '*.sh' -type f)
 
 .PHONY: help torch install demo test fuzz lint clean
 

@@ -13,16 +13,10 @@ from pathlib import Path
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
-from typeguard import TypeCheckError
 
 import espnet_srupp.register  # noqa: F401
-from espnet_srupp.compat import TooShortUttError
 from espnet_srupp.recipe.config import load
 from espnet_srupp.recipe.errors import RecipeError
-
-# what a config can be that no encoder is made of
-WRONG = (TypeError, ValueError, TypeCheckError, AssertionError, TooShortUttError)
-WRONG += (ImportError, RuntimeError, ZeroDivisionError)
 
 
 @dataclass(frozen=True)
@@ -190,7 +184,7 @@ def main() -> None:
         parts = profile(encoder, input_size, args.frames)
     except RecipeError as error:
         parser.error(str(error))
-    except WRONG as error:
+    except Exception as error:  # there is no end to what ESPnet's classes raise
         # ESPnet's assertions say nothing
         said = " ".join(str(error).split()) or type(error).__name__
         parser.error(f"{args.config}: {said}")

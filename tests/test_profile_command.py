@@ -64,10 +64,11 @@ def test_a_thousand_frames_are_counted_unless_another_number_is_given(
             {"encoder": "transformer", "encoder_conf": {"attention_heads": 0}},
             "by zero",
         ),
+        ({"frontend_conf": {"fs": "abc"}}, "Failed to parse size"),
     ],
     ids=[
         *("option", "type", "types", "value", "encoder", "layer", "no frontend"),
-        *("no encoder", "without a word", "negative", "no heads"),
+        *("no encoder", "without a word", "negative", "no heads", "rate"),
     ],
 )
 def test_a_config_that_does_not_fit_is_named(

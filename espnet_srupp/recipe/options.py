@@ -52,7 +52,7 @@ class Options:
     num_nodes: int = option("general", 1, "machines for training, with --cuda_cmd")
     cuda_cmd: str = option("general", "", 'as in cmd.sh, e.g. "slurm.pl --time 48:00"')
     host: str = option("general", "", 'machines for training by SSH, e.g. "a:0:1,b:0"')
-    nj: int = option("general", cores(), "processes for data and statistics")
+    nj: int = option("general", cores(), "processes from stage 2 on")
     scheduler: str = option(
         "general",
         "",

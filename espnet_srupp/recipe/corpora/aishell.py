@@ -1,7 +1,6 @@
 """AISHELL-1: 178 hours of read Mandarin (Bu et al., O-COCOSDA 2017).
 
-Transcripts have no spaces. As lhotse has them, their few Latin letters are ASCII
-capitals; ESPnet keeps full-width ones as they are.
+Transcripts have no spaces, and letters as lhotse has them.
 """
 
 from pathlib import Path

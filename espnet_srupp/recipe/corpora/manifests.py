@@ -21,8 +21,9 @@ from espnet_srupp.recipe.progress import say
 
 OPENSLR = "https://www.openslr.org/resources"
 AUDIO = (".flac", ".wav")
-# what lhotse raises at a line of a transcript that is none
-MALFORMED = (LibsndfileError, ValueError, LookupError)
+# what lhotse raises at a file that is missing, or a line of a transcript that is none
+UNREADABLE = (AssertionError, FileNotFoundError, LibsndfileError)
+UNREADABLE += (ValueError, LookupError)
 TAKE = "or take what is there with --partial true"
 
 
@@ -163,7 +164,7 @@ def reading(root: Path) -> Iterator[None]:
         # by itself lhotse reads NIST SPHERE through the program sph2pipe
         with audio_backend("LibsndfileBackend"):
             yield
-    except (AssertionError, FileNotFoundError, *MALFORMED) as error:
+    except UNREADABLE as error:
         raise RecipeError(
             f"lhotse cannot read {root} ({error}): unpack the corpus there again"
         ) from error

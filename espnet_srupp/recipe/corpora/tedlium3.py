@@ -1,13 +1,12 @@
 """TED-LIUM 3, legacy split: 452 hours of English talks (Hernandez et al., 2018).
 
 Utterances, their padding and their words are those of ESPnet's egs2/tedlium3, which has
-them from Kaldi's s5_r3. But times keep all their digits here, and a first word that
-begins with an apostrophe is not lost. The speaker of an utterance is its talk.
+them from Kaldi's s5_r3, but for what recipes/tedlium3/asr1/README.md tells.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 
 from espnet_srupp.recipe.corpora import manifests, sets
@@ -77,7 +76,8 @@ def sentences(downloads: Path, folder: Path | None) -> Iterator[str]:
         )
     for path in files:
         with open_text(path) as lines:
-            for line in lines:
+            # as ESPnet's, without what is there twice in a row
+            for line, _ in groupby(lines):
                 sentence = words(line.replace(" </s>", ""))
                 if sentence.isascii() and len(sentence.split()) < LM_WORDS:
                     yield sentence

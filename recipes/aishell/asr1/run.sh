@@ -16,7 +16,6 @@ exec python3 -m espnet_srupp.recipe.asr \
     --test_sets "dev test" \
     --speed_perturb_factors "0.9 1.0 1.1" \
     --token_type char \
-    --asr_speech_fold_length 512 \
     --lm_config conf/train_lm.yaml \
     --asr_config conf/train_asr_srupp.yaml \
     --inference_config conf/decode_asr.yaml \
