@@ -134,7 +134,9 @@ def batches(path: Path, size: int) -> dict[str, list[float]]:
     table, found = read_table(path), {}
     for utterance, samples in table.items():
         if not (samples.isdecimal() and int(samples)):
-            raise RecipeError(f"{path}: {utterance} has {samples!r}, no samples")
+            raise RecipeError(
+                f"{path}: {utterance} has {samples} samples: give a number above 0"
+            )
     seconds = sorted(int(samples) / 16000 for samples in table.values())
     for part in range(PARTS):
         middle = (2 * part + 1) * len(seconds) // (2 * PARTS)

@@ -192,7 +192,7 @@ def test_a_wrong_argument_is_one_sentence(
         (
             "encoder",
             "{small} --threads 1 --lengths {lengths}",
-            "{lengths}: a has '0', no samples",
+            "{lengths}: a has 0 samples: give",
         ),
         ("memory", "{folder} {folder}", "No such file or directory: '{folder}/config"),
         ("longform", "{folder} a={folder}", "{folder}/wav.scp is missing"),

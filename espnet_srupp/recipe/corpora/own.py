@@ -153,14 +153,14 @@ def convert(tables: Sequence[Path]) -> DataDir:
     """The data directory of lhotse's manifests; what has no transcript is left out."""
     recordings, told = read_manifests(tables)
     heard = [s.recording_id for s in told]
-    recordings = [r for r in recordings if r.id in {*heard}]
-    wav = {r.id: source_of(r, tables[0]) for r in recordings}
+    used = {*heard}
+    wav = {r.id: source_of(r, tables[0]) for r in recordings if r.id in used}
     folder = beginning([*wav.values()], tables[0].parent)
     wav = {key: os.path.join(folder, path) for key, path in wav.items()}
     seconds = {r.id: r.duration for r in recordings}
     text = {s.id: s.text for s in told}
     # GigaSpeech's are N/A
-    utt2spk = {s.id: one_word(s.speaker or "") or s.id for s in told}
+    utt2spk = {s.id: one_word(s.speaker) or s.id for s in told}
     whole = all(
         s.start == 0 and abs(s.end - seconds[s.recording_id]) < 1e-2 for s in told
     )
@@ -187,9 +187,8 @@ def read_manifests(tables: Sequence[Path]) -> tuple[list, list]:
     for supervision in supervisions:
         supervision.id = one_word(supervision.id)
         supervision.recording_id = one_word(supervision.recording_id)
-        words = "" if supervision.text is None else plain(supervision.text)
         # on one line
-        supervision.text = " ".join(words.split())
+        supervision.text = " ".join(plain(supervision.text).split())
     check_once([r.id for r in recordings], tables[0])
     check_once([s.id for s in supervisions], tables[1])
     told = [s for s in supervisions if s.text]
@@ -212,11 +211,12 @@ def one_word(name: object) -> str:
 
 
 def plain(value: object) -> str:
-    """A text or number of JSON's as files can have it.
+    """A text or number of JSON's as files can have it, "" for none.
 
     Halves of a letter become U+FFFD, which later stages tell.
     """
-    return str(value).encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    text = "" if value is None else str(value)
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def check_once(ids: Sequence[str], manifest: Path) -> None:
