@@ -23,7 +23,7 @@ from espnet_srupp.recipe.datadir import DataDir
 )
 def test_a_recording_ends_once_it_is_long_enough(tmp_path, samples, gap, expected):
     data = datadir.read(write_chapters(tmp_path) / "source")
-    recordings = plan.join(data, spans(data), None, math.inf, samples, gap, [])
+    recordings = plan.join(data, spans(data, []), None, math.inf, samples, gap, [])
     assert ["".join(u[-1] for u in r.parts) for r in recordings] == expected
 
 
