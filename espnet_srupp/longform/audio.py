@@ -29,8 +29,11 @@ class Format:
 DEEP = Format("PCM_24", "int32", "flac")
 DEEPEST = Format("PCM_32", "int32", "wav")
 WIDE = {
-    **dict.fromkeys(("PCM_24", "ALAC_20", "ALAC_24"), DEEP),
-    **dict.fromkeys(("PCM_32", "ALAC_32"), DEEPEST),
+    "PCM_24": DEEP,
+    "ALAC_20": DEEP,
+    "ALAC_24": DEEP,
+    "PCM_32": DEEPEST,
+    "ALAC_32": DEEPEST,
     "FLOAT": Format("FLOAT", "float32", "wav"),
     "DOUBLE": Format("DOUBLE", "float64", "wav"),
 }
