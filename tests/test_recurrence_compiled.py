@@ -80,8 +80,13 @@ def start(tmp_path):
         return subprocess.Popen(
             [sys.executable, "script.py"],
             cwd=tmp_path,
-            env=os.environ
-            | {"PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+                # Python tells a module's change by its size and its whole seconds
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
