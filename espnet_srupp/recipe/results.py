@@ -56,7 +56,7 @@ def is_current(exp: Path, decoded: Path) -> bool:
         return made is None
     inputs = [*(made["inputs"].items() if made else ()), *scored["inputs"].items()]
     return (decoded / RESULTS[0]).is_file() and all(
-        digest(path, path.stat().st_mtime_ns) == content
+        digest(path, (now := path.stat()).st_size, now.st_mtime_ns) == content
         for path, content in located(exp, inputs)
         if path.is_file()
     )
@@ -76,7 +76,7 @@ def located(exp: Path, inputs: list) -> list[tuple[Path, str]]:
 
 
 @functools.cache
-def digest(path: Path, changed: int) -> str:
+def digest(path: Path, size: int, changed: int) -> str:
     """Of an input such as a checkpoint, which may be large and has many decodings."""
     return stage.digest(path)
 
