@@ -16,7 +16,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from espnet_srupp.recipe import arguments, config, datadir, download
+from espnet_srupp.recipe import arguments, config, datadir
+from espnet_srupp.recipe.archive import unpack
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.options import Options
 from espnet_srupp.recipe.table import read_table
@@ -231,7 +232,7 @@ def test_archives(kind, edits):
         path = Path(name) / "archive"
         path.write_bytes(content)
         try:
-            download.unpack(path, inside)
+            unpack(path, inside)
         except CLEAN:
             pass
         assert {p.name for p in Path(name).iterdir()} == {"outer", "archive"}

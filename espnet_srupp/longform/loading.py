@@ -18,7 +18,7 @@ from torch import nn
 from espnet_srupp.longform.model import Recogniser
 from espnet_srupp.longform.words import Spelling
 from espnet_srupp.recipe import config as yaml_file
-from espnet_srupp.recipe.download import unpack
+from espnet_srupp.recipe.archive import unpack
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.task import ASRTask
 
@@ -149,8 +149,8 @@ def check(config: dict, path: Path) -> None:
         value = config.get(key, known[0])
         if value not in known:
             raise RecipeError(
-                f"{path}: the model has {key}: {value}, which is not known how to run "
-                f"on hours of audio: only {', '.join(map(str, known))} can be"
+                f"{path}: the model has {key}: {value}, which cannot be run on hours "
+                f"of audio: only {', '.join(map(str, known))} can"
             )
     conf = config.get("frontend_conf")
     if isinstance(conf, dict) and not conf.get("apply_stft", True):

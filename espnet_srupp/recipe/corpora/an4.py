@@ -4,9 +4,10 @@ import hashlib
 import re
 from pathlib import Path
 
+from espnet_srupp.recipe.archive import unpack
 from espnet_srupp.recipe.corpora import sets
 from espnet_srupp.recipe.datadir import DataDir, without
-from espnet_srupp.recipe.download import checksum, download, unpack
+from espnet_srupp.recipe.download import checksum, download
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_dir
 

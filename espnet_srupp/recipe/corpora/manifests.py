@@ -12,8 +12,9 @@ from pathlib import Path
 
 from soundfile import LibsndfileError
 
+from espnet_srupp.recipe.archive import unpack
 from espnet_srupp.recipe.datadir import DataDir
-from espnet_srupp.recipe.download import download, unpack
+from espnet_srupp.recipe.download import download
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.files import atomic_dir
 from espnet_srupp.recipe.locks import alone
