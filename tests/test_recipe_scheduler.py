@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import gone, needs_proc
 
 from espnet_srupp.recipe import parallel, process
 from espnet_srupp.recipe.errors import RecipeError
@@ -23,12 +24,14 @@ pytest.importorskip("dask_jobqueue")
 pytestmark = pytest.mark.once
 NAMES = [f"job{n:02}" for n in range(24)]
 SBATCH = """#!/bin/sh
+[ "$1" = --test-only ] && exit 0
 # reads a batch script when it is submitted, as Slurm does, and runs it at once
 cp "$1" "$1.submitted"
 setsid sh "$1.submitted" > "$1.log" 2>&1 < /dev/null &
 echo "Submitted batch job $!"
 """
 SCANCEL = """#!/bin/sh
+echo "$1" >> cancelled
 kill -- "-$1"
 """
 JOBQUEUE = {f"jobqueue.slurm.{k}": v for k, v in (("cores", 1), ("memory", "2GB"))}
@@ -184,6 +187,15 @@ def test_slurm_runs_the_work_in_as_many_jobs_as_asked(slurm):
     assert done == NAMES
     assert {path.name for path in Path("out").iterdir()} == set(NAMES)
     assert len(list(Path().glob("*.submitted"))) == 2
+    # and not only when the program ends, hours later
+    assert len(Path("cancelled").read_text().split()) == 2
+
+
+def test_slurm_that_refuses_a_job_is_one_sentence(slurm):
+    Path("sbatch").write_text("#!/bin/sh\necho 'sbatch: error: no account' >&2; exit 1")
+    with dask.config.set(JOBQUEUE):
+        with pytest.raises(RecipeError, match="submitted .sbatch: error: no account"):
+            parallel_map(write, NAMES, 2, "work", scheduler=parallel.SLURM)
 
 
 def test_a_job_of_slurm_that_ends_early_is_replaced(slurm, kill):
@@ -211,3 +223,53 @@ def test_a_scheduler_that_is_not_there_is_named(monkeypatch):
     monkeypatch.setattr(parallel, "CONNECT_SECONDS", 0.1)
     with pytest.raises(RecipeError, match="--scheduler tcp://127.0.0.1:9: no Dask"):
         parallel_map(write, NAMES, 2, "work", scheduler="tcp://127.0.0.1:9")
+
+
+def test_an_address_that_is_none_is_named():
+    with pytest.raises(RecipeError, match="--scheduler foo://x:1: no Dask"):
+        parallel_map(write, NAMES, 2, "work", scheduler="foo://x:1")
+
+
+def kill_self(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_job_at_which_workers_are_killed_is_told():
+    with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+        with pytest.raises(RecipeError, match="workers of --scheduler local were kill"):
+            parallel_map(kill_self, [1], 1, "work", scheduler=parallel.LOCAL)
+
+
+def test_a_scheduler_that_ends_meanwhile_is_named(folder):
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+
+        def end():
+            while not begun_jobs(folder):
+                time.sleep(0.01)
+            cluster.close()
+
+        ending = threading.Thread(target=end)
+        ending.start()
+        with pytest.raises(RecipeError, match="the Dask scheduler has ended"):
+            parallel_map(
+                write, NAMES * 9, 1, "work", scheduler=cluster.scheduler_address
+            )
+        ending.join()
+
+
+def test_a_process_of_local_does_one_job_at_a_time():
+    with parallel.start_cluster(1, parallel.LOCAL) as cluster:
+        (worker,) = cluster.scheduler_info["workers"].values()
+        assert worker["nthreads"] == 1
+
+
+@needs_proc
+def test_workers_of_local_end_with_the_work():
+    (worker,) = parallel_map(process_id, [0], 1, "work", scheduler=parallel.LOCAL)
+    assert gone(worker)
+
+
+def process_id(_):
+    return os.getpid()

@@ -7,10 +7,11 @@ is lost costs nothing but time.
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import CancelledError, Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from threading import Condition
@@ -22,6 +23,7 @@ from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.progress import Progress
 
 if TYPE_CHECKING:
+    from distributed import Client
     from distributed.deploy import Cluster
 
 LOCAL, SLURM = "local", "slurm"
@@ -132,7 +134,7 @@ def executor(nj: int, title: str, scheduler: str) -> Iterator[Executor]:
 @contextmanager
 def dask_executor(nj: int, scheduler: str) -> Iterator[Executor]:
     try:
-        from distributed import Client, KilledWorker
+        from distributed import KilledWorker
 
         cluster = start_cluster(nj, scheduler)
     except ModuleNotFoundError as error:
@@ -140,32 +142,40 @@ def dask_executor(nj: int, scheduler: str) -> Iterator[Executor]:
             f"--scheduler {scheduler} needs Dask: run pip install '.[dask]' "
             "in the checkout of espnet_srupp"
         ) from error
-    try:
-        client = Client(cluster or scheduler, timeout=CONNECT_SECONDS)
-    except (OSError, ValueError) as error:
-        raise RecipeError(
-            f"--scheduler {scheduler}: no Dask scheduler answers there ({error})"
-        ) from error
-    try:
+    with cluster or nullcontext(), connect(cluster, scheduler) as client:
+        if scheduler == SLURM:
+            submit(cluster, nj)
         # not pure: what was computed from files must not be taken for known
         pool = client.get_executor(pure=False)
         try:
             yield pool
+        except CancelledError as error:
+            raise RecipeError(
+                f"--scheduler {scheduler}: the Dask scheduler has ended: start it and "
+                "run the same command again"
+            ) from error
+        except KilledWorker as error:
+            raise RecipeError(
+                f"workers of --scheduler {scheduler} were killed at one job, one after "
+                f"the other, most likely for want of memory ({error})"
+            ) from error
         finally:
             pool.shutdown(wait=False)
-    except KilledWorker as error:
+
+
+def connect(cluster: "Cluster | None", scheduler: str) -> "Client":
+    from distributed import Client
+
+    try:
+        return Client(cluster or scheduler, timeout=CONNECT_SECONDS)
+    except (OSError, ValueError) as error:
         raise RecipeError(
-            f"workers of --scheduler {scheduler} were killed at one job, one after the "
-            f"other, most likely for want of memory ({error})"
+            f"--scheduler {scheduler}: no Dask scheduler answers there ({error})"
         ) from error
-    finally:
-        client.close()
-        if cluster:
-            cluster.close()
 
 
 def start_cluster(nj: int, scheduler: str) -> "Cluster | None":
-    """A Dask cluster of `nj` workers, None where `scheduler` is an address."""
+    """A Dask cluster, None where `scheduler` is an address; that of Slurm is empty."""
     if scheduler == LOCAL:
         from distributed import LocalCluster
 
@@ -183,16 +193,30 @@ def start_cluster(nj: int, scheduler: str) -> "Cluster | None":
                 "are submitted"
             )
         try:
-            cluster = SLURMCluster(scheduler_options={"dashboard_address": None})
-            # unlike scale(), this replaces a job whose time is up
-            cluster.adapt(minimum_jobs=nj, maximum_jobs=nj)
+            return SLURMCluster(scheduler_options={"dashboard_address": None})
         except ValueError as error:
             raise RecipeError(
                 f"--scheduler {SLURM}: ~/.config/dask/jobqueue.yaml must say under "
                 "jobqueue: slurm: how many cores and how much memory a job has"
             ) from error
-        return cluster
     return None
+
+
+def submit(cluster: "Cluster", nj: int) -> None:
+    """Submits `nj` jobs to Slurm, unless it refuses one, which Dask would wait for."""
+    tried = subprocess.run(
+        ["sbatch", "--test-only"],
+        input=cluster.job_script(),
+        capture_output=True,
+        text=True,
+    )
+    if tried.returncode:
+        raise RecipeError(
+            f"--scheduler {SLURM}: no job can be submitted "
+            f"({' '.join(tried.stderr.split())}): correct ~/.config/dask/jobqueue.yaml"
+        )
+    # unlike scale(), this replaces a job whose time is up
+    cluster.adapt(minimum_jobs=nj, maximum_jobs=nj)
 
 
 def begin(parent: int) -> None:
