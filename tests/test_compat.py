@@ -119,3 +119,10 @@ def test_a_module_put_off_lacks_what_it_does_not_have(tmp_path, monkeypatch):
     module = importlib.import_module("late_one")
     assert not hasattr(module, "OTHER")
     assert module.VALUE == 1
+
+
+def test_what_downloads_at_its_import_is_put_off(tmp_path):
+    (tmp_path / "g2p_en.py").write_text("print('downloading')\nG2p = 1\n")
+    code = "import espnet_srupp.compat, g2p_en\nprint('imported')\nprint(g2p_en.G2p)"
+    told = run_with(code, tmp_path).stdout.splitlines()
+    assert told == ["imported", "downloading", "1"]

@@ -142,6 +142,19 @@ def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch, number):
         make("other")
 
 
+def test_another_error_than_of_two_that_wait_for_each_other_is_told(
+    tmp_path, monkeypatch
+):
+    def lockf(_, kind):
+        waits = not kind & locks.fcntl.LOCK_NB
+        raise OSError(errno.EIO, "broken") if waits else BlockingIOError
+
+    monkeypatch.setattr(locks.fcntl, "lockf", lockf)
+    with pytest.raises(OSError, match="broken"):
+        with locks.alone(tmp_path / "x", "downloading"):
+            pass
+
+
 def test_what_is_read_may_lie_where_nothing_can_be_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     opened, theirs = locks.opened, locks.lock_file(stage.marker(Path("data")), [])

@@ -80,6 +80,18 @@ def test_tasks_imported_before_and_after_get_it_and_keep_their_source():
     assert output.decode().splitlines()[-2:] == ["True", "1"]
 
 
+FROM_INFERENCE = """
+from espnet_srupp.inference import Speech2Text
+import espnet2.tasks.asr as asr
+print(Speech2Text.__module__, "srupp" in asr.encoder_choices.classes)
+"""
+
+
+def test_who_imports_espnets_class_from_here_has_it_registered():
+    output = subprocess.check_output([sys.executable, "-c", FROM_INFERENCE])
+    assert output.decode().splitlines()[-1] == "espnet2.bin.asr_inference True"
+
+
 @pytest.mark.parametrize("generation", [202511, 202611])
 def test_a_model_trained_with_either_espnet_gives_the_same_here(generation):
     checkpoint = DATA / f"checkpoint_{generation}"  # by data/write_checkpoint.py
