@@ -91,7 +91,9 @@ def parse() -> argparse.Namespace:
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: torch finds no GPU here")
     if len({*map(name_of, args.configs)}) < len(args.configs):
-        parser.error("two configurations have one folder's and file's name: rename one")
+        parser.error(
+            "two configurations have the same folder and file name: rename one"
+        )
     if args.lengths and args.seconds:
         parser.error("--lengths tells how long utterances are: leave out --seconds")
     args.batch = args.batch or (8 if args.train else 1)

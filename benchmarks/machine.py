@@ -23,7 +23,7 @@ def run(main: Callable[[], None]) -> NoReturn:
     """Runs a script, which ends as the package's programs do."""
     sys.exit(
         exit_code(
-            main, "what was told before is in the file of --json, if one was given"
+            main, "what was measured before is in the file of --json, if one was given"
         )
     )
 

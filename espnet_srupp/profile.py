@@ -169,7 +169,9 @@ def main() -> None:
         prog="python3 -m espnet_srupp.profile", description=__doc__.splitlines()[0]
     )
     parser.add_argument("config", type=Path, help="an ASR config of ESPnet")
-    parser.add_argument("--frames", type=int, default=1000, help="default: 1000")
+    parser.add_argument(
+        "--frames", type=int, default=1000, help="of input (default: 1000)"
+    )
     args = parser.parse_args()
     if args.frames < 1:
         parser.error(f"--frames {args.frames} is not a number above 0: correct it")

@@ -141,7 +141,7 @@ def test_nan_is_a_difference():
             "{file} --json {file}/x.json",
             "x.json cannot be written",
         ),
-        ("encoder", "{file} {file}", "two configurations have one folder's"),
+        ("encoder", "{file} {file}", "two configurations have the same"),
         (
             "encoder",
             "{file} --lengths {file}s",

@@ -52,7 +52,7 @@ def test_stages(options, stages):
         ({"stage": 9, "stop_stage": 9, "use_lm": True}, "stage 9.*is not there"),
         ({"stage": 15}, 'give for example --longform "1 3 10 30"'),
         ({"stage": 16}, "1 to 15"),
-        ({"stage": 5, "stop_stage": 3}, "--stage 5 is after --stop_stage 3: exchange"),
+        ({"stage": 5, "stop_stage": 3}, "--stage 5 is after --stop_stage 3: swap"),
     ],
 )
 def test_stages_that_are_not_there(options, said):

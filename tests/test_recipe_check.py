@@ -126,7 +126,7 @@ def test_check_looks_at_every_training(corpus, capsys):
     Path("conf/coarse.yaml").write_text(coarse)
     for configs in ("conf/coarse.yaml conf/train.yaml", "conf/train.yaml"):
         run_check("--asr_config", configs)
-    both, fine = capsys.readouterr().out.split("all of it is in", 1)
+    both, fine = capsys.readouterr().out.split("the whole list is in", 1)
     assert "train-05 has 14 frames for the encoder, and CTC needs 28" in both
     assert "data/train: 30 utterances, 0 cannot be used" in fine
 

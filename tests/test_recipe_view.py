@@ -146,7 +146,7 @@ def test_the_batches_of_an_epoch_that_is_cut_short_are_told(
 
 
 @pytest.mark.parametrize(
-    ("accum_grad", "end"), [(2, "5"), (4, "5: IT NEVER GETS TO ITS HEIGHT, lower")]
+    ("accum_grad", "end"), [(2, "5"), (4, "5: IT NEVER REACHES ITS PEAK, lower")]
 )
 def test_a_learning_rate_that_rises_for_longer_than_the_training_is_told(
     accum_grad, end, tmp_path, capsys
@@ -163,7 +163,7 @@ def test_a_learning_rate_that_rises_for_longer_than_the_training_is_told(
 
 def test_a_learning_rate_that_rises_for_espnets_usual_steps_is_told():
     told = view.pace({"max_epoch": 2, "scheduler": "warmuplr"}, 7)
-    assert "14 steps, the learning rate rises for 25000: IT NEVER GETS" in told
+    assert "14 steps, the learning rate rises for 25000: IT NEVER REACHES" in told
     assert view.pace({"max_epoch": 2, "scheduler": "steplr"}, 7).endswith("14 steps")
 
 

@@ -1,10 +1,11 @@
-"""Joins consecutive utterances to long recordings, sample by sample.
+"""Joins consecutive utterances into long recordings, sample by sample.
 
-SOURCE is a data directory, with or without segments; TARGET will be one that ESPnet's
-stages and ours take as it is. Utterances are joined within a chapter, talk or speaker;
-what is left at its end makes a shorter recording, so that each utterance is there once.
-TARGET/provenance.csv tells where each of them lies. The same command gives the same
-files, byte by byte. What is bad is named and left out, and the exit code is 1 then.
+SOURCE is a data directory, with or without segments; TARGET becomes one that the stages
+of ESPnet and of run.sh take as it is. Utterances are joined within a chapter, talk or
+speaker; those left over at its end make a shorter recording, so that each utterance is
+there once. TARGET/provenance.csv says where each of them lies. The same command gives
+the same files, byte by byte. Bad utterances are named and left out; the exit code is
+then 1.
 """
 
 import argparse
@@ -36,36 +37,38 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", type=Path, help="data directory")
     parser.add_argument("target", metavar="TARGET", type=Path, help="the new one")
     how = parser.add_mutually_exclusive_group(required=True)
-    how.add_argument("--num-utts", metavar="N", type=int, help="utterances each")
+    how.add_argument(
+        "--num-utts", metavar="N", type=int, help="utterances per recording"
+    )
     how.add_argument(
         "--target-seconds",
         metavar="S",
         type=float,
-        help="as many utterances each as make S seconds or more",
+        help="as many utterances per recording as make S seconds or more",
     )
     how.add_argument(
         "--whole",
         action="store_true",
-        help="every recording of segments, from the first segment to the last",
+        help="each recording of SOURCE/segments, from its first segment to its last",
     )
     parser.add_argument(
         "--gap",
         metavar="SECONDS",
         type=float,
         default=0.0,
-        help="zeros between utterances (default: 0)",
+        help="silence (zeros) between utterances (default: 0)",
     )
     parser.add_argument(
         "--group",
         metavar="REGEX",
-        help="searched in each id; its first group is what an utterance belongs to, "
-        "'()' joins all; default: the recording of a segment, else the chapter, talk "
-        f"or speaker by ids of {', '.join(IDS)}",
+        help="searched in each id: utterances whose first group is the same belong "
+        "together, '()' joins all; default: the recording of a segment, else the "
+        f"chapter, talk or speaker by ids of {', '.join(IDS)}",
     )
     parser.add_argument(
         "--no-space",
         action="store_true",
-        help="no blank between texts; by itself where most have none and are "
+        help="no blank between texts; the default where most have none and are "
         "Chinese, Japanese, Thai, Lao, Burmese or Khmer",
     )
     parser.add_argument(

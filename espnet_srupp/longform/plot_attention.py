@@ -3,8 +3,8 @@
 Each MODEL is the folder of an ESPnet experiment, or a packed zip, with SRU++ or any
 encoder of ESPnet that has self-attention; NAME=MODEL gives it another title than its
 encoder's. Shown is the last layer's attention, averaged over heads (as Fig. 4 of Pan et
-al., arXiv 2110.05571): a row for each frame of the encoder, which adds up to 1, over
-the frames it looks at. Makes FILE.png and FILE.svg.
+al., arXiv 2110.05571): a row for each frame of the encoder, over the frames that it
+attends to; each row adds up to 1. Makes FILE.png and FILE.svg.
 """
 
 import argparse
@@ -55,11 +55,13 @@ class Map:
 def options(parser: argparse.ArgumentParser) -> None:
     """The command line of `plot-attention`."""
     add = parser.add_argument
-    add("models", metavar="[NAME=]MODEL", nargs="+", help="what to look into")
+    add("models", metavar="[NAME=]MODEL", nargs="+", help="models to draw")
     audio = parser.add_mutually_exclusive_group(required=True)
     audio.add_argument("--wav", metavar="FILE", help="sound file")
     audio.add_argument("--data", metavar="DIR", type=Path, help="data directory")
-    add("--utt", metavar="ID", help="of --data; default: one of median length")
+    add(
+        "--utt", metavar="ID", help="utterance of --data; default: one of median length"
+    )
     add("--out", metavar="FILE", type=Path, required=True, help="without a suffix")
     add(
         "--checkpoint",

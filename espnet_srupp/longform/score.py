@@ -3,14 +3,14 @@
 REFERENCE is a data directory; each MODEL=RESULTS is a name and a decoded set: a `text`
 file, or the folder that holds it. Prints a table, and writes scores.md, scores.json,
 scores.csv and differences.csv to the folder of --out. A bin is scored for the models
-that have decoded some of it, on what all of those have; what a model lacks is named.
-Where a `longform.jsonl` lies beside `text`, the table tells real-time factor and peak
-memory as well; each of its lines is
+that have decoded some of it, on the utterances that all of these have; what a model
+lacks is named. Where a `longform.jsonl` lies beside `text`, the table also has the
+real-time factor and peak memory; each line of that file is
 {"utterance": ID, "audio_seconds": X, "computing_seconds": X, "peak_bytes": N}.
 
 Several references, each followed by the results of the same models, are scored one by
-one and not by length: each is a bin, named as its folder. So the same utterances are
-compared as they are and joined by 3 and by 10.
+one and not by length: each is a bin, named after its folder. This compares the same
+utterances as they are and joined by 3 and by 10.
 """
 
 import argparse
@@ -47,18 +47,18 @@ def options(parser: argparse.ArgumentParser) -> None:
     add(
         "--bins",
         metavar="S,S,...",
-        help="lengths in seconds at which a bin begins, of a single reference "
+        help="lengths in seconds at which bins begin, for a single REFERENCE "
         f"(default: {BINS}); bins without utterances are left out",
     )
-    add("--case", action="store_true", help="upper and lower case differ")
+    add("--case", action="store_true", help="tell upper from lower case")
     add(
         "--samples",
         metavar="N",
         type=int,
         default=10000,
-        help="of bootstrap and significance test (default: %(default)s)",
+        help="draws of bootstrap and significance test (default: %(default)s)",
     )
-    add("--seed", metavar="N", type=int, default=0, help="of both (default: 0)")
+    add("--seed", metavar="N", type=int, default=0, help="of these draws (default: 0)")
     add(
         "--fs",
         metavar="HZ",

@@ -25,42 +25,43 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=int,
         default=10,
-        help="of prefix and joint (default: %(default)s)",
+        help="for prefix and joint (default: %(default)s)",
     )
     option(
         "--ctc-weight",
         metavar="W",
         type=float,
         default=0.3,
-        help="of joint (default: %(default)s)",
+        help="for joint: weight of CTC (default: %(default)s)",
     )
     option(
         "--lm",
         metavar="LM",
         type=Path,
-        help="of prefix and joint: a language model's experiment, for its "
-        f"{LM_CHECKPOINT}, or one of its checkpoints (default: none)",
+        help="for prefix and joint: the experiment's folder of a language model, whose "
+        f"{LM_CHECKPOINT} is used, or a checkpoint there (default: none)",
     )
     option(
         "--lm-weight",
         metavar="W",
         type=float,
         default=0.3,
-        help="of --lm (default: %(default)s)",
+        help="weight of --lm (default: %(default)s)",
     )
     option(
         "--window",
         metavar="SECONDS",
         type=float,
         default=20.0,
-        help="of joint: what is encoded and attended to at once (default: %(default)s)",
+        help="for joint: how much is encoded and attended to at once "
+        "(default: %(default)s)",
     )
     option(
         "--overlap",
         metavar="SECONDS",
         type=float,
         default=4.0,
-        help="of joint: how far windows overlap (default: %(default)s)",
+        help="for joint: how far windows overlap (default: %(default)s)",
     )
 
 

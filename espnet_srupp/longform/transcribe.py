@@ -8,15 +8,15 @@ as WAV, FLAC, MP3 and Ogg but not M4A or video, or data directories (wav.scp, pe
 segments).
 
 --search greedy and prefix are by CTC, over the whole recording. joint is ESPnet's joint
-decoding by CTC and attention, in overlapping windows, as a decoder has learned to
+decoding by CTC and attention, in overlapping windows, because a decoder has learned to
 attend to utterances: choose --window about as long as those of the training. prefix and
 joint take a language model, by --lm.
 
 Without --out the text goes to standard output, "name text" a line. --out DIR gets text,
 longform.jsonl (speed and memory, for `score`), and for each recording NAME.json (words
 with times; "glued": without a blank before) and NAME.srt; a recording whose result is
-there is not decoded again. text and longform.jsonl are of the recordings of one
-command: give all of them at once.
+there is not decoded again. text and longform.jsonl hold the recordings of the last
+command only: give all of them at once.
 
 A word lasts from where CTC puts its first token to where it puts its last, which no
 training ties to the sound: it may begin and end some tenths of a second too early.
@@ -55,7 +55,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add(
         "--checkpoint",
         metavar="FILE",
-        help="of the experiment (default: valid.acc.ave.pth, or the one packed)",
+        help="file of the experiment (default: valid.acc.ave.pth, or the one packed)",
     )
     search_options.add(parser)
     add("--device", choices=["cpu", "cuda"], help="default: cuda where there is one")
@@ -63,10 +63,10 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--dtype",
         choices=["float32", "bfloat16"],
         default="float32",
-        help="of the encoder's products; bfloat16 is faster on a CPU with instructions "
-        "for it, and slower on others (default: %(default)s)",
+        help="type of the encoder's products; bfloat16 is faster on a CPU that has "
+        "instructions for it, and slower on others (default: %(default)s)",
     )
-    add("--force", action="store_true", help="decode again what is there")
+    add("--force", action="store_true", help="decode again, even if results are there")
 
 
 def run(given: argparse.Namespace) -> None:

@@ -108,13 +108,13 @@ def opened(source: Source) -> soundfile.SoundFile:
     except soundfile.LibsndfileError as error:
         if source.path.endswith("|"):
             raise RecipeError(
-                f"{source} is a command, which is not run: write what it gives to a "
-                "file, and name that"
+                f"{source} is a command, which is not run: write its output to a "
+                "file, and name that file"
             ) from error
         if not os.path.exists(source.path):
             raise RecipeError(f"{source} is missing: correct the path") from error
         raise RecipeError(
             f"{source} is corrupt, or of a format that libsndfile does not read "
-            f"({error.error_string}), as M4A and video: {AGAIN}, or convert it with "
+            f"({error.error_string}), such as M4A and video: {AGAIN}, or convert it by "
             f"ffmpeg -i FILE FILE.flac"
         ) from error

@@ -21,7 +21,7 @@ CONFIGS = ("asr_config", "lm_config", "inference_config")
 HELP = ("-h", "--help")
 METAVARS = {str: "TEXT", int: "N", float: "X", bool: "true|false"}
 USAGE = "run.sh [--option value ...]"
-NOTE = """Stages, but for 15, and most options are those of ESPnet's asr.sh. Paths are
+NOTE = """Stages (except 15) and most options are those of ESPnet's asr.sh. Paths are
 relative to the recipe's folder; corpora, and input files that are not there, are sought
 in the folder where the command was given. Your own data: recipes/own/asr1/run.sh --OWN
 DIR.
@@ -29,7 +29,7 @@ DIR.
 stages: 1 data, 2 speed perturbation, 3 format, 4 filter by length, 5 tokens,
         6 statistics, 7 training, 8 perplexity of a language model (--use_lm true),
         10 statistics, 11 training, 12 decoding, 13 scoring, 14 packing,
-        15 error rates of utterances joined to long ones (--longform)"""
+        15 error rates of utterances joined into long ones (--longform)"""
 
 
 class Parser(argparse.ArgumentParser):

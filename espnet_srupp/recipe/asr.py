@@ -113,7 +113,7 @@ def chosen(given: Options) -> list[int]:
     if not left:
         say(
             f"nothing to do from stage {asked[0]} to {asked[-1]}: packing needs "
-            "--skip_packing false, and other stages no --skip option that names them"
+            "--skip_packing false, and other stages that no --skip option names them"
         )
     return left
 
@@ -122,8 +122,7 @@ def check_asked(given: Options, asked: range, absent: set[int]) -> None:
     """Raises RecipeError where the stages that are asked for are not there."""
     if given.stage > given.stop_stage:
         raise RecipeError(
-            f"--stage {given.stage} is after --stop_stage {given.stop_stage}: exchange "
-            "them"
+            f"--stage {given.stage} is after --stop_stage {given.stop_stage}: swap them"
         )
     if not asked:
         raise RecipeError(
@@ -132,8 +131,8 @@ def check_asked(given: Options, asked: range, absent: set[int]) -> None:
         )
     if set(asked) <= absent:
         raise RecipeError(
-            "stages 6 to 8, a language model, need --use_lm true, and stage 9, "
-            "n-grams, is not there: give that, or go on with --stage 10"
+            "stages 6 to 8 (a language model) need --use_lm true, and stage 9 "
+            "(n-grams) is not there: give --use_lm true, or go on with --stage 10"
         )
     if asked[0] == LAST and not given.longform:
         raise RecipeError(

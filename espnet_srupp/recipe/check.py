@@ -94,7 +94,7 @@ def run(trainings: Sequence[Options]) -> None:
         say(each.report(EXAMPLES))
     if not names.token_list.exists():
         say("tokens are made by stage 5: what needs them has not been checked yet")
-    say(f"all of it is in {path}")
+    say(f"the whole list is in {path}")
     verdicts = [each.verdict(given.strict) for each in found]
     if stops := ", ".join(filter(None, verdicts)):
         raise RecipeError(f"the recipe would stop at {stops}: see {path}")

@@ -16,8 +16,8 @@ REMEDIES = (
     ),
     (
         r"unrecognized arguments: (\S+)",
-        "there is no option {0}, and options begin with --: correct the YAML, or "
-        "whichever it is of --asr_args, --lm_args, --inference_args, --longform_args",
+        "there is no option {0}, and options begin with --: correct the YAML, or the "
+        "one of --asr_args, --lm_args, --inference_args, --longform_args that has it",
     ),
     (
         r"No CUDA GPUs|not compiled with CUDA|no NVIDIA driver|CUDA driver|"
@@ -26,8 +26,8 @@ REMEDIES = (
     ),
     (
         r"CUDA out of memory",
-        "a training goes on with less if srupp's encoder_conf has "
-        "gradient_checkpointing: true; lower batch_bins in the YAML begin a new one",
+        "this training can go on with less memory if srupp's encoder_conf has "
+        "gradient_checkpointing: true; a lower batch_bins in the YAML begins a new one",
     ),
     (
         r"No space left|PytorchStreamWriter failed|unexpected pos|Disk quota",
@@ -35,12 +35,12 @@ REMEDIES = (
     ),
     (
         r"Error\(s\) in loading state_dict",
-        "the parameters are those of another model; of a --pretrained_model, "
+        "the parameters are those of another model; if they are of --pretrained_model, "
         "--ignore_init_mismatch true takes what fits",
     ),
     (
         r"file in archive is not in a subdirectory",
-        "that is no checkpoint: of a packed model unpack the .pth and give that",
+        "that is no checkpoint: if it is a packed model, unpack the .pth and give that",
     ),
     (
         r"'NoneType' object has no attribute 'log_softmax'",

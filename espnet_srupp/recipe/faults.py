@@ -44,7 +44,7 @@ def refuse(faults: Faults, kept: int, source: Path, strict: bool) -> None:
     """Stops where `settle` would, as soon as the faults are known."""
     total = kept + len(faults)
     if faults and (strict or len(faults) > LIMIT * total):
-        why = "" if strict else "more than a tenth, which is not left out: "
+        why = "" if strict else "more than a tenth, too many to leave out: "
         more = " (--check lists them all)" if len(faults) > 1 else ""
         raise RecipeError(
             f"{len(faults)} of {total} utterances of {source} cannot be used, {why}"

@@ -173,8 +173,8 @@ def acquire(
         if error.errno != errno.EDEADLK:
             raise
         raise RecipeError(
-            "another run.sh waits for what this one has read, and this one for it: "
-            "give this command again once the other one is done"
+            "another run.sh waits for what this one has read, and this one for the "
+            "other: give this command again once the other one is done"
         ) from error
 
 

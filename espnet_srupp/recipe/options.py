@@ -47,8 +47,12 @@ class Options:
     skip_packing: bool = option("general", True, "leave out stage 14")
     force: bool = option("general", False, "run finished stages again")
     check: bool = option("general", False, "only look for bad data, and list it")
-    strict: bool = option("general", False, "stop at bad data, instead of less data")
-    ngpu: int = option("general", -1, "GPUs for training, 0 for none, -1: 1 if there")
+    strict: bool = option(
+        "general", False, "stop at bad data instead of leaving it out"
+    )
+    ngpu: int = option(
+        "general", -1, "GPUs for training; 0: none, -1: one if there is one"
+    )
     num_nodes: int = option("general", 1, "machines for training, with --cuda_cmd")
     cuda_cmd: str = option("general", "", 'as in cmd.sh, e.g. "slurm.pl --time 48:00"')
     host: str = option("general", "", 'machines for training by SSH, e.g. "a:0:1,b:0"')
@@ -71,29 +75,33 @@ class Options:
     OWN: str = option(
         "data", "", "folder of your sets: data directories or lhotse's manifests"
     )
-    partial: bool = option("data", False, "take what that folder has, if not all")
+    partial: bool = option(
+        "data", False, "take what that folder has, even if it is not the whole corpus"
+    )
     train_set: str = option("data", "", "training set")
     valid_set: str = option("data", "", "validation set")
     test_sets: str = option("data", "", "test sets, separated by spaces")
     eval_valid_set: bool = option("data", False, "decode the validation set as well")
     speed_perturb_factors: str = option("data", "", 'speeds, e.g. "0.9 1.0 1.1"')
     train_joined: int = option(
-        "data", 0, "train on utterances joined by so many as well, 0: on none"
+        "data", 0, "train on recordings of N joined utterances as well; 0: on none"
     )
-    audio_format: str = option("data", "flac", "of written audio", choices="flac wav")
-    fs: str = option("data", "16k", "sampling rate, Hz or kHz with a k")
+    audio_format: str = option(
+        "data", "flac", "format of written audio", choices="flac wav"
+    )
+    fs: str = option("data", "16k", "sampling rate in Hz, or in kHz with a k")
     resample: bool = option("data", False, "bring audio of other rates to --fs")
     min_wav_duration: float = option("data", 0.1, "shortest training audio, s")
     max_wav_duration: float = option("data", 20.0, "longest training audio, s")
     lang: str = option("data", "noinfo", "language, for the names of folders")
     # tokens
-    token_type: str = option("tokens", "bpe", "unit", choices="bpe char word")
+    token_type: str = option("tokens", "bpe", "kind of tokens", choices="bpe char word")
     nbpe: int = option("tokens", 30, "number of BPE tokens")
     bpemode: str = option("tokens", "unigram", "BPE model", choices="unigram bpe")
     bpe_train_text: str = option("tokens", "", "text for BPE, default: training set")
-    bpe_nlsyms: str = option("tokens", "", "symbols BPE keeps whole, by commas")
+    bpe_nlsyms: str = option("tokens", "", "symbols BPE keeps whole, comma-separated")
     bpe_char_cover: float = option("tokens", 1.0, "share of characters BPE covers")
-    oov: str = option("tokens", "<unk>", "symbol for what is not in the list")
+    oov: str = option("tokens", "<unk>", "symbol for unknown tokens")
     blank: str = option("tokens", "<blank>", "symbol of CTC's blank")
     sos_eos: str = option("tokens", "<sos/eos>", "symbol of start and end")
     # language model
@@ -106,23 +114,23 @@ class Options:
     lm_train_text: str = option(
         "language model",
         "",
-        "text for it, several by spaces: with ids where a file is called text, else "
-        "one sentence on a line, also .gz; default: training set and corpus",
+        "text files for it, separated by spaces: a file called text has ids, any other "
+        "one sentence a line, also as .gz; default: training set and corpus",
     )
     lm_dev_text: str = option(
-        "language model", "", "to validate, with ids, default: validation set"
+        "language model", "", "text to validate on, with ids; default: validation set"
     )
     lm_test_text: str = option(
-        "language model", "", "for perplexity, with ids, default: first test set"
+        "language model", "", "text for perplexity, with ids; default: first test set"
     )
     lm_fold_length: int = option("language model", 150, "for batch_type folded, tokens")
     # model
     asr_config: str = option(
         "model",
         "",
-        "YAML file of the training; of several by spaces each is trained, and begins "
-        "with the valid.acc.ave.pth of the one before (without accuracy with its "
-        "--inference_asr_model)",
+        "YAML file of the training; several, separated by spaces, are trained in turn, "
+        "each from the valid.acc.ave.pth of the one before (from its "
+        "--inference_asr_model where there is no accuracy)",
     )
     asr_args: str = option("model", "", 'overrides, e.g. "--max_epoch 10"')
     asr_tag: str = option("model", "", "name of the experiment, default: from options")
@@ -135,13 +143,15 @@ class Options:
     feats_normalize: str = option(
         "model",
         "global_mvn",
-        "normalisation, with utterance_mvn that of the YAML if it has one",
+        "normalisation; with utterance_mvn that of the YAML, if it has one",
         choices="global_mvn utterance_mvn",
     )
     pretrained_model: str = option(
         "model", "", "parameters to begin with, as FILE or FILE:FROM:TO:EXCEPT"
     )
-    ignore_init_mismatch: bool = option("model", False, "allow other shapes there")
+    ignore_init_mismatch: bool = option(
+        "model", False, "take what fits of them, and leave out other shapes"
+    )
     asr_speech_fold_length: int = option("model", 800, "for batch_type folded, 10 ms")
     asr_text_fold_length: int = option("model", 150, "for batch_type folded, tokens")
     # decoding and scoring
@@ -156,21 +166,23 @@ class Options:
         "decoding", 0, "processes for decoding, 0: one for each core or GPU"
     )
     gpu_inference: bool = option("decoding", False, "decode on GPUs")
-    model_license: str = option("decoding", "other", "of the model, for its card")
-    score_opts: str = option("decoding", "", "-s: upper and lower case differ")
+    model_license: str = option("decoding", "other", "licence, for the model card")
+    score_opts: str = option("decoding", "", "-s: tell upper from lower case")
     # long recordings
-    longform: str = option("long recordings", "", 'utterances each, e.g. "1 3 10 30"')
+    longform: str = option(
+        "long recordings", "", 'utterances per recording, e.g. "1 3 10 30"'
+    )
     longform_models: str = option(
         "long recordings", "", 'other models to compare, "NAME=EXPERIMENT ..."'
     )
     longform_join_args: str = option(
-        "long recordings", "", "of longform join, e.g. \"--group '()' --gap 1\""
+        "long recordings", "", "options of longform join, e.g. \"--group '()' --gap 1\""
     )
     longform_args: str = option(
         "long recordings",
         "",
-        'of longform transcribe, e.g. "--search prefix", which takes the model of '
-        "--use_lm as well",
+        'options of longform transcribe, e.g. "--search prefix", which also uses the '
+        "model of --use_lm",
     )
 
     def some(self, *names: str) -> dict[str, object]:

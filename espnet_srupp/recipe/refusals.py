@@ -71,7 +71,9 @@ def check_numbers(options: Options) -> None:
         if getattr(options, name) < 1:
             raise RecipeError(f"--{name} must be 1 or more")
     if options.inference_nj < 0:
-        raise RecipeError("--inference_nj must be 1 or more, or 0 to choose by itself")
+        raise RecipeError(
+            "--inference_nj must be 1 or more, or 0 for all cores or GPUs"
+        )
     if options.ngpu < -1:
         raise RecipeError("--ngpu must be 0 or more, or -1 for 1 where there is one")
     if options.train_joined < 0 or options.train_joined == 1:
@@ -98,8 +100,8 @@ def check_own(name: str, words: str, owned: Collection[str]) -> None:
     for own, _ in arguments(words):
         if own in owned:
             raise RecipeError(
-                f"--{name} has --{own}, which run.sh gives by itself: take the option "
-                "of run.sh for it (--help lists them)"
+                f"--{name} has --{own}, which run.sh itself gives to ESPnet: use "
+                "run.sh's own option for it (--help lists them)"
             )
 
 
@@ -127,7 +129,7 @@ def check_corpus(options: Options) -> None:
 def check_launcher(options: Options) -> None:
     if options.host and (options.cuda_cmd or options.num_nodes > 1):
         raise RecipeError(
-            "--host names the machines by itself: leave out --cuda_cmd and --num_nodes"
+            "--host names all machines itself: leave out --cuda_cmd and --num_nodes"
         )
     if options.num_nodes > 1 and not options.cuda_cmd:
         raise RecipeError(

@@ -90,8 +90,8 @@ def check_saved(settings: Mapping[str, object]) -> None:
     strategy = settings.get("save_strategy", "all")
     if str(settings.get("use_adapter", False)).lower() == "true" and strategy != "all":
         raise RecipeError(
-            f"save_strategy {strategy} leaves parameters out of the models, for which "
-            "ESPnet decodes with random ones: leave it out, or give all"
+            f"save_strategy {strategy} leaves parameters out of the models, and ESPnet "
+            "would decode with random ones in their place: leave it out, or give all"
         )
 
 
@@ -101,8 +101,8 @@ def check_begun(options: Options) -> None:
     if options.pretrained_model and "init_param" in named:
         raise RecipeError(
             "--asr_args has --init_param, which ESPnet takes in the place of "
-            f"{options.pretrained_model}: give --pretrained_model alone, which of "
-            "several trainings the first begins with"
+            f"{options.pretrained_model}: give --pretrained_model alone, with which "
+            "the first of several trainings begins"
         )
 
 
@@ -123,7 +123,7 @@ def check_best(options: Options, settings: Mapping[str, object]) -> None:
         elif features.masks(settings):
             kind = "model maskctc"
         raise RecipeError(
-            f"with {kind} there is no accuracy by which {model} is chosen: have "
+            f"with {kind} there is no accuracy by which {model} is chosen: set "
             "best_model_criterion: [[valid, loss, min]] in the YAML, and give "
             "--inference_asr_model valid.loss.ave.pth"
         )

@@ -100,8 +100,8 @@ def check(
     for needed in record["inputs"]:
         if exp.resolve() in Path(needed).resolve().parents:
             raise RecipeError(
-                f"{needed} lies in {exp}, which this training, which needs it, would "
-                "put aside: give it another name by --asr_tag (or --lm_tag)"
+                f"this training needs {needed}, but would put aside {exp}, where that "
+                "lies: give the training another name by --asr_tag (or --lm_tag)"
             )
     if before := None if options.force else kept(exp, record):
         return check_last(before, record)

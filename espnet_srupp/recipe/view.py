@@ -131,8 +131,8 @@ def pace(trained: Mapping[str, object], batches: int) -> str:
     if rising < steps:
         return told
     return (
-        f"{told}: IT NEVER GETS TO ITS HEIGHT, lower scheduler_conf.warmup_steps, to a "
-        "tenth of the steps, say, or batch_bins for more of them"
+        f"{told}: IT NEVER REACHES ITS PEAK, lower scheduler_conf.warmup_steps, to a "
+        "tenth of the steps, say, or lower batch_bins for more steps"
     )
 
 

@@ -50,12 +50,13 @@ def sources(folder: Path, name: str) -> list[Path]:
         names = ", ".join(path.name for files in found for path in files)
         raise RecipeError(
             f"{folder} has {names}, where one file of recordings and one of "
-            f"supervisions make the set {name}: move the others elsewhere"
+            f"supervisions make the set {name}: add the missing one, or move the "
+            "others elsewhere"
         )
     raise RecipeError(
-        f"{folder} has no set {name}, neither {name}/wav.scp, as Kaldi, nor "
-        f"*_recordings_{name}.jsonl.gz, as lhotse: make it, or give other --train_set, "
-        "--valid_set and --test_sets"
+        f"{folder} has no set {name}, neither {name}/wav.scp, as Kaldi has it, nor "
+        f"*_recordings_{name}.jsonl.gz, as lhotse has it: make it, or give other "
+        "--train_set, --valid_set and --test_sets"
     )
 
 
@@ -93,8 +94,8 @@ def take(tables: Sequence[Path], target: Path) -> None:
     lines = {path.name: lines_of(path) for path in tables}
     if "text" not in lines:
         raise RecipeError(
-            f"{tables[0].parent} has no text: write the transcripts there, a line of "
-            "an id and its words each"
+            f"{tables[0].parent} has no text: write the transcripts there, an id "
+            "and its words on each line"
         )
     lines["wav.scp"] = from_root(lines["wav.scp"], tables[0].parent)
     if "utt2spk" not in lines:
