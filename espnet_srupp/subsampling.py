@@ -145,8 +145,9 @@ class Conv2dSubsampling(nn.Module):
             # that is one wide is garbage, so it gets a second column
             xs_pad = F.pad(xs_pad, (0, self.stride()))
         x = xs_pad[:, None]  # (B, 1, T, F)
-        if not torch.is_grad_enabled() or half:
-            # channels last in memory: faster, but for float32 with its backward pass
+        if half or not torch.is_grad_enabled() or torch.jit.is_tracing():
+            # channels last in memory: faster, but for float32 with its backward pass;
+            # a trace is checked without gradients, so it is the same with them
             x = xs_pad[..., None].permute(0, 3, 1, 2)
         x = self.conv(x)[..., : self.width]  # (B, C, T', F')
         return self.linear(x.transpose(1, 2).flatten(2))

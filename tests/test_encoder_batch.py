@@ -213,6 +213,27 @@ def test_traced_it_serves_other_lengths(options):
         torch.testing.assert_close(traced(xs_pad, ilens), encoder(xs_pad, ilens)[0])
 
 
+class Frames(torch.nn.Module):
+    """The frames alone, as a trace has no None among its outputs."""
+
+    def __init__(self, encoder):
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, xs_pad, ilens):
+        return self.encoder(xs_pad, ilens)[0]
+
+
+def test_traced_with_gradients_it_is_the_graph_that_it_is_without():
+    # which torch compares, as for ESPnet's create_graph_in_tensorboard
+    encoder, _ = build()
+    given = torch.randn(2, 60, 20), torch.tensor([60, 41])
+    traced = torch.jit.trace(Frames(encoder.eval()), given)
+    torch.testing.assert_close(traced(*given), encoder(*given)[0])
+    traced(*given).sum().backward()
+    assert all(p.grad is not None for p in encoder.parameters())
+
+
 def test_a_graph_of_its_operators_keeps_the_masks():
     encoder, _ = build()
     encoder.eval().requires_grad_(False)

@@ -87,7 +87,9 @@ def recurrence(
             "recurrence: the kernels have no tangents for forward-mode AD; pass "
             'backend="reference".'
         )
-    save_c = torch.is_grad_enabled() and any(t.requires_grad for t in differentiable)
+    # torch.jit.trace checks what it has traced by tracing it again without gradients
+    grad = torch.is_grad_enabled() or torch.jit.is_tracing()
+    save_c = grad and any(t.requires_grad for t in differentiable)
     h, c_last, _ = recurrence_forward(
         u, x, v, b, c0, lengths, mask_c, bidirectional, save_c
     )
