@@ -265,6 +265,13 @@ def test_a_process_of_local_does_one_job_at_a_time():
         assert worker["nthreads"] == 1
 
 
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_two_clusters_do_not_warn_of_one_port():
+    with parallel.start_cluster(1, parallel.LOCAL):
+        with parallel.start_cluster(1, parallel.LOCAL):
+            pass
+
+
 @needs_proc
 def test_workers_of_local_end_with_the_work():
     (worker,) = parallel_map(process_id, [0], 1, "work", scheduler=parallel.LOCAL)

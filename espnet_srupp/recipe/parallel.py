@@ -175,14 +175,21 @@ def connect(cluster: "Cluster | None", scheduler: str) -> "Client":
 
 
 def start_cluster(nj: int, scheduler: str) -> "Cluster | None":
-    """A Dask cluster, None where `scheduler` is an address; that of Slurm is empty."""
+    """A Dask cluster, None where `scheduler` is an address; that of Slurm is empty.
+
+    Without a dashboard it still serves its state, at any port: two would warn of one.
+    """
     if scheduler == LOCAL:
         from distributed import LocalCluster
 
         # as in process.py, OMP_NUM_THREADS must not give each of them all processors
         alone = {"OMP_NUM_THREADS": "1"}
         return LocalCluster(
-            n_workers=nj, threads_per_worker=1, dashboard_address=None, env=alone
+            n_workers=nj,
+            threads_per_worker=1,
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
+            env=alone,
         )
     if scheduler == SLURM:
         from dask_jobqueue import SLURMCluster
@@ -193,7 +200,9 @@ def start_cluster(nj: int, scheduler: str) -> "Cluster | None":
                 "are submitted"
             )
         try:
-            return SLURMCluster(scheduler_options={"dashboard_address": None})
+            return SLURMCluster(
+                scheduler_options={"dashboard_address": ":0", "dashboard": False}
+            )
         except ValueError as error:
             raise RecipeError(
                 f"--scheduler {SLURM}: ~/.config/dask/jobqueue.yaml must say under "
