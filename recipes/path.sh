@@ -3,10 +3,12 @@
 # `make`, then that of `PYTHON=python3.12 make`. An active virtual environment and any
 # other Python that has ESPnet, as one of conda, win.
 root=$(cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+has_espnet='import sys, importlib.util as u; sys.exit(u.find_spec("espnet2") is None)'
 if [ -z "${VIRTUAL_ENV:-}" ] && [[ $(command -v python3) != "${root}"/.venv* ]] && ! python3 -c \
-    'import sys, importlib.util as u; sys.exit(u.find_spec("espnet2") is None)' 2> /dev/null; then
+    "${has_espnet}" 2> /dev/null; then
     for environment in "${root}/.venv" "${root}"/.venv-3.*; do
-        if [ -x "${environment}/bin/python3" ]; then
+        # not one that an interrupted `make` has left
+        if "${environment}/bin/python3" -c "${has_espnet}" 2> /dev/null; then
             PATH="${environment}/bin:${PATH}"
             break
         fi

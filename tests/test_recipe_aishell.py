@@ -38,6 +38,10 @@ def test_sets_are_the_parts(excerpt, given):
     assert sets["test"].wav[utterance] == str(path)
 
 
+def test_the_whole_is_as_many_utterances_as_the_corpus_has():
+    assert sum(aishell.SIZES.values()) == 141_600
+
+
 def test_an_excerpt_is_not_the_whole(excerpt, capsys):
     with pytest.raises(RecipeError, match="3 of 120098 of train, 1 of 14326 of dev"):
         prepare(excerpt, False)

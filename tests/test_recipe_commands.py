@@ -47,6 +47,7 @@ def launched(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{bin}:{os.environ['PATH']}")
     monkeypatch.setenv("RECORD", str(tmp_path / "record"))
     monkeypatch.setenv("PYTHONPATH", "a $place")
+    monkeypatch.setenv("ESPNET_SRUPP_DETERMINISTIC", "1")
     monkeypatch.chdir(tmp_path)
 
     def start(ngpu, **given):
@@ -79,6 +80,10 @@ def test_slurm_starts_one_process_on_each_machine(launched):
     log = "exp/asr_x/train.log"
     assert words[: len(sizes) + 3] == [*sizes, log, "srun", "--export=ALL"]
     rest = words[len(sizes) + 3 :]
+    # slurm.pl's sbatch exports PATH alone
+    handed = ["env", "PYTHONPATH=a $place", "ESPNET_SRUPP_DETERMINISTIC=1"]
+    assert rest[:3] == handed
+    del rest[:3]
     start = [str(bin / "python"), "-m", "espnet_srupp.run", "-m"]
     assert rest[:5] == [*start, "espnet2.bin.asr_train"]
     assert value(rest, "--ngpu") == "4"

@@ -27,6 +27,10 @@ def prepare(folder, partial):
     librispeech.prepare(Path("data"), Path("downloads"), folder, partial)
 
 
+def test_the_whole_is_as_many_utterances_as_the_corpus_has():
+    assert sum(librispeech.SIZES.values()) == 292_367
+
+
 def test_an_excerpt_gives_the_sets_of_its_parts(excerpt, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("data/dev_other").mkdir(parents=True)

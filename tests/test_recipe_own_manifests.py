@@ -174,6 +174,17 @@ def add(folder, supervision):
         file.write(json.dumps(supervision) + "\n")
 
 
+@pytest.mark.parametrize("bad", [{"start": None}, {"duration": "x"}])
+def test_a_time_that_is_no_number_is_one_sentence(bad, here):
+    record(here / "r.wav")
+    recording = Recording.from_file(here / "r.wav", recording_id="r")
+    lhotse(here, [recording], [said("u", "r")])
+    good = {"id": "x", "recording_id": "r", "channel": 0, "text": "A"}
+    add(here, {**good, "start": 0, "duration": 1, **bad})
+    with pytest.raises(RecipeError, match="lhotse cannot read"):
+        own.prepare(Path("data"), here, "train")
+
+
 def test_a_text_of_several_lines_becomes_one(here):
     record(here / "r.wav")
     recording = Recording.from_file(here / "r.wav", recording_id="r")

@@ -35,7 +35,7 @@ def root(tmp_path):
     (tmp_path / "recipes").mkdir()
     shutil.copy(ROOT / "recipes" / "path.sh", tmp_path / "recipes")
     # exit codes of the question whether it has ESPnet
-    command(tmp_path / ".venv" / "bin", 1)
+    command(tmp_path / ".venv" / "bin", 0)
     return tmp_path
 
 
@@ -47,12 +47,18 @@ def test_the_environment_of_a_chosen_python_serves_where_it_is_the_only_one(
     root, tmp_path
 ):
     bare = command(tmp_path / "bare", 1)
-    other = command(tmp_path / ".venv-3.12" / "bin", 1)
+    other = command(tmp_path / ".venv-3.12" / "bin", 0)
     assert chosen(root, bare) == root / ".venv" / "bin"
     shutil.rmtree(root / ".venv")
     assert chosen(root, bare) == other
     shutil.rmtree(root / ".venv-3.12")
     assert chosen(root, bare) == bare
+
+
+def test_an_environment_that_was_not_finished_gives_way(root, tmp_path):
+    command(root / ".venv" / "bin", 1)
+    other = command(tmp_path / ".venv-3.12" / "bin", 0)
+    assert chosen(root, command(tmp_path / "bare", 1)) == other
 
 
 def test_a_python_with_espnet_wins_as_that_of_conda(root, tmp_path):

@@ -329,3 +329,20 @@ def test_a_damaged_checkpoint_is_not_gone_on_from(tmp_path, train):
         train(exp, record)
     train(exp, record, force=True)
     assert (tmp_path / "exp.1" / "checkpoint.pth").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [({}, False), ({"host": "a:0"}, True), ({"cuda_cmd": "x"}, True)]
+)
+def test_what_a_launcher_leaves_running_is_told(
+    tmp_path, monkeypatch, capsys, given, told
+):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training.process, "run", interrupted)
+    exp = tmp_path / "exp"
+    record = begin(exp, 1)
+    with pytest.raises(KeyboardInterrupt):
+        training.train(Options(ngpu=0, **given), exp, lambda _: [], record)
+    assert ("MAY STILL RUN" in capsys.readouterr().out) == told

@@ -6,6 +6,7 @@ import shlex
 from importlib.util import find_spec
 from pathlib import Path
 
+from espnet_srupp import determinism
 from espnet_srupp.compat import GENERATION
 from espnet_srupp.recipe.config import read
 from espnet_srupp.recipe.errors import RecipeError
@@ -111,7 +112,10 @@ def launched(options: Options, exp: Path, ngpu: int, words: list[str]) -> list[s
     Raises:
         RecipeError: by SSH the launcher could not enter the current folder.
     """
-    words = [*shlex.split(options.python), *words]
+    # a login by SSH has none of these, and slurm.pl has sbatch export PATH alone
+    names = ("PYTHONPATH", determinism.ASKED)
+    handed = [f"{name}={os.environ.get(name, '')}" for name in names]
+    words = ["env", *handed, *shlex.split(options.python), *words]
     meeting = Path(options.expdir).absolute() / ".dist_init_"
     if options.host:
         if shlex.quote(str(meeting)) != str(meeting):
@@ -119,8 +123,7 @@ def launched(options: Options, exp: Path, ngpu: int, words: list[str]) -> list[s
                 f"--host: ESPnet's launcher cannot go to {meeting.parent}: take a path "
                 "without blanks, quotes and the like"
             )
-        path = f"PYTHONPATH={os.environ.get('PYTHONPATH', '')}"
-        words = [remote(word) for word in ("env", path, *words)]
+        words = [remote(word) for word in words]
         where = ["--host", options.host, "--envfile", "none"]
     else:
         where = ["--cmd", options.cuda_cmd, "--num_nodes", str(options.num_nodes)]

@@ -3,7 +3,8 @@
 import re
 import shlex
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -75,13 +76,29 @@ def train(
         words = commands.launched(options, exp, ngpu, job.arguments)
         job = Job(words, exp / "launch.log")
     shares = max(1, ngpu)
-    process.run([job], options.python, view.update, append=True, shares=shares)
+    with elsewhere_told(options, ngpu):
+        process.run([job], options.python, view.update, append=True, shares=shares)
     if view.broken:
         raise RecipeError(
             f"no step of epoch {view.epoch} had a finite gradient, so ESPnet stopped: "
             f"lower the learning rate in its YAML (log: {view.log})"
         )
     pictures.curves(exp)
+
+
+@contextmanager
+def elsewhere_told(options: Options, ngpu: int) -> Iterator[None]:
+    """Says, when a launched training is broken off, that it may run on."""
+    try:
+        yield
+    except BaseException:
+        if options.launched:
+            # neither ssh nor slurm.pl ends what it has started elsewhere
+            say(
+                f"  THE TRAINING MAY STILL RUN on {place(options, ngpu)}: end it there "
+                "(scancel, kill) before you give this command again"
+            )
+        raise
 
 
 def check(

@@ -24,7 +24,7 @@ OPENSLR = "https://www.openslr.org/resources"
 AUDIO = (".flac", ".wav")
 # what lhotse raises at a file that is missing, or a line of a transcript that is none
 UNREADABLE = (AssertionError, FileNotFoundError, LibsndfileError)
-UNREADABLE += (ValueError, LookupError)
+UNREADABLE += (ValueError, LookupError, TypeError)
 TAKE = "or take what is there with --partial true"
 
 
