@@ -1,9 +1,11 @@
 """Errors and repetitions are counted as by hand."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from espnet_srupp.longform.counting import Pair, Tally, repeated, tally
+from espnet_srupp.longform.counting import Pair, Tally, looped, repeated, tally
 from espnet_srupp.recipe.counts import Counts
 
 
@@ -70,3 +72,13 @@ def test_loops_of_many_words_are_found_up_to_a_length():
     for period, found in ((200, 200), (201, 0)):
         said = [f"{n}" for n in range(period)]
         assert repeated(said, said * 2) == found
+
+
+def test_a_word_however_long_takes_no_memory_for_each_other_word():
+    tokens = [*map(str, range(2000)), "la" * 10_000]
+    tracemalloc.start()
+    try:
+        assert looped(tokens) == 0
+        assert tracemalloc.get_traced_memory()[1] < 10e6
+    finally:
+        tracemalloc.stop()

@@ -2,13 +2,17 @@
 
 import math
 
+import numpy as np
 import pytest
+import soundfile
 from data.small_recordings import RATE, write_chapters
 
 from espnet_srupp.longform import plan
+from espnet_srupp.longform.__main__ import main
 from espnet_srupp.longform.lengths import Span, spans
 from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
+from espnet_srupp.recipe.table import read_table
 
 
 @pytest.mark.parametrize(
@@ -58,3 +62,23 @@ def test_recordings_of_two_groups_are_not_called_alike():
         "a-a-b-long0001": ["a-b_1"],
         "x-b-long0002": ["x-b_2"],
     }
+
+
+@pytest.mark.parametrize("speakers", [("ann", "bob"), ("all", "all")])
+def test_a_whole_recording_may_be_called_all(tmp_path, speakers):
+    source = tmp_path / "talks"
+    source.mkdir()
+    samples = np.random.default_rng(0).uniform(-0.5, 0.5, 16_000)
+    soundfile.write(tmp_path / "all.wav", samples, 16_000)
+    tables = {
+        "wav.scp": f"all {tmp_path}/all.wav\n",
+        "segments": "a all 0 0.5\nb all 0.5 1\n",
+        "text": "a X\nb Y\n",
+        "utt2spk": "a {}\nb {}\n".format(*speakers),
+    }
+    for name, content in tables.items():
+        (source / name).write_text(content)
+    target = tmp_path / "whole"
+    assert main(["join", str(source), str(target), "--whole", "--nj", "1"]) == 0
+    made = {"all-long0001": "all-long0001"}
+    assert read_table(target / "utt2spk") == made

@@ -222,3 +222,9 @@ def test_rows_attend_upwards_and_the_darkest_is_the_largest_of_all_weights():
         np.testing.assert_array_equal(image.get_array(), each.weights)
         assert image.origin == "lower"
         assert (image.norm.vmin, image.norm.vmax) == (0, 1)
+
+
+def test_a_path_may_hold_an_equals_sign(look, recipe):
+    (recipe / "exp/lr=0.1").symlink_to("asr_srupp")
+    assert look("SRU++=exp/lr=0.1").title == "SRU++"
+    assert look("exp/lr=0.1").title == "srupp"

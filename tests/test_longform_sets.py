@@ -112,3 +112,12 @@ def test_a_missing_transcript_is_named(folder, capsys):
     write(folder / "ref" / "text", {u: TEXT[u] for u in ("u1", "u2", "u3")})
     assert score(folder) == 1
     assert "u4 is in wav.scp and not in text" in capsys.readouterr().err
+
+
+def test_an_equals_sign_in_the_path_of_a_reference_is_no_model(tmp_path):
+    for name in ("day=1/1x", "day=1/3x", "exp"):
+        write(tmp_path / name / "text", {"u1": "A"})
+    words = ["day=1/1x", "m=exp", "day=1/3x", "m=exp"]
+    words = [word.replace("day", f"{tmp_path}/day") for word in words]
+    found = sets.read([w.replace("exp", str(tmp_path / "exp")) for w in words])
+    assert [each.reference.name for each in found] == ["1x", "3x"]

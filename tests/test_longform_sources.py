@@ -98,3 +98,11 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_found(tmp_path):
     sources, problems = found(tmp_path, "b.wav")
     assert sources == [Source("b", "b.wav")]
     assert len(problems) == 1 and str(tmp_path / "wav.scp") in problems[0]
+
+
+def test_state_can_be_written_whatever_the_folder_is_called(tmp_path):
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    (folder / "a.wav").write_bytes(b"")
+    (tmp_path / "a.wav").symlink_to(folder / "a.wav")
+    Source("a", str(tmp_path / "a.wav")).state()["path"].encode("utf-8")

@@ -245,3 +245,7 @@ def test_a_cue_ends_before_the_word_that_makes_it_too_long():
     said = [Word("A", 0.0, 3.5), Word("B", 3.6, 6.9), Word("C", 6.95, 8.0)]
     found = [[word.text for word in cue] for cue in transcript.grouped(said, 1)]
     assert found == [["A", "B"], ["C"]]
+
+
+def test_a_name_too_long_for_a_file_is_no_result(tmp_path):
+    assert transcript.read(tmp_path, 251 * "n", {}) is None

@@ -90,3 +90,18 @@ def test_chunks_beside_the_samples_are_no_truncation(tmp_path):
 def test_samples_between_two_numbers_become_the_nearer_one():
     between = np.array([-1.6, -0.6, -0.4, 0.4, 0.6, 1.6]) / 32768
     assert sound.pcm(between).tolist() == [-2, -1, 0, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("form", "subtype"), [("MP3", None), ("OGG", "VORBIS"), ("OGG", "OPUS")]
+)
+def test_files_one_after_the_other_are_not_taken_for_the_first(tmp_path, form, subtype):
+    path, content = tmp_path / "x", b""
+    for seconds in (3, 2):
+        noise = np.random.default_rng(0).uniform(-0.5, 0.5, FS * seconds)
+        soundfile.write(path, noise, FS, subtype, format=form)
+        assert len(sound.load(str(path), "x")[0]) == FS * seconds
+        content += path.read_bytes()
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="x .* is several files one after the other"):
+        sound.load(str(path), "x")

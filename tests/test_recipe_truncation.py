@@ -1,5 +1,7 @@
 """A file that breaks off is known by its header, where that says how long it is."""
 
+import os
+
 import numpy as np
 import pytest
 import soundfile
@@ -148,3 +150,30 @@ def test_nist_of_two_channels_that_breaks_off_is_truncated(tmp_path):
     assert not truncated(str(path))
     path.write_bytes(path.read_bytes()[:-4])
     assert truncated(str(path))
+
+
+@pytest.mark.parametrize("length", [0xFFFFFFFF, 0x7FFFF000, 2**30])
+@pytest.mark.parametrize(
+    ("form", "chunk", "order"), [("WAV", b"data", "little"), ("AIFF", b"SSND", "big")]
+)
+def test_what_is_larger_than_its_header_can_tell_is_told(
+    tmp_path, form, chunk, order, length
+):
+    path = tmp_path / "x"
+    soundfile.write(path, np.zeros(100), FS, "PCM_16", format=form)
+    content = bytearray(path.read_bytes())
+    at = content.find(chunk) + 4
+    content[at : at + 4] = length.to_bytes(4, order)
+    path.write_bytes(content)
+    os.truncate(path, 5 * 2**30)
+    with sound.opened(str(path), "x") as file:
+        with pytest.raises(DataError, match="larger than the 4 GiB"):
+            sound.frames(file, "x")
+
+
+def test_the_header_of_rf64_can_tell_more(tmp_path):
+    path = tmp_path / "x"
+    soundfile.write(path, np.zeros(100), FS, "PCM_16", format="RF64")
+    os.truncate(path, 5 * 2**30)
+    with sound.opened(str(path), "x") as file:
+        assert sound.frames(file, "x") == 100

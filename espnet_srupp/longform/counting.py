@@ -67,7 +67,9 @@ def looped(tokens: list[str]) -> int:
 
     What comes again later does not count, as it does by chance in any long text.
     """
-    codes = np.unique(tokens, return_inverse=True)[1]
+    known: dict[str, int] = {}
+    # an array of texts would be as wide as the longest of them
+    codes = np.array([known.setdefault(token, len(known)) for token in tokens], int)
     again = np.zeros(len(codes), bool)
     for period in range(1, min(PERIODS, len(codes) // 2) + 1):
         same = codes[period:] == codes[:-period]

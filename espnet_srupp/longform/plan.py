@@ -95,7 +95,7 @@ def whole(data: DataDir, found: dict[str, Span]) -> list[Recording]:
         parts = {utterance: span.begin - first for utterance, span in spans.items()}
         cut = replace(found[group.utterances[0]], begin=first, end=last)
         (name,) = names(group.name, 1)
-        made.append(Recording(name, group.speaker, parts, [(0, cut)]))
+        made.append(Recording(name, group.speaker or name, parts, [(0, cut)]))
     return made
 
 

@@ -139,7 +139,7 @@ def look(word: str, source: Source, checkpoint: str | None) -> Map:
     from espnet_srupp.longform import loading
     from espnet_srupp.recipe import config, probe
 
-    name, _, path = word.rpartition("=")
+    name, _, path = word.partition("=")
     if Path(word).exists() or not (name and path):
         name, path = "", word
     with loading.files(Path(path), checkpoint) as paths:

@@ -26,7 +26,7 @@ def read(words: list[str]) -> list[Set]:
     """
     split: list[list[str]] = []
     for word in words:
-        if not split or "=" not in word:
+        if not split or "=" not in word or (Path(word) / "text").is_file():
             split.append([])
         split[-1].append(word)
     for reference, *models in split:

@@ -35,7 +35,10 @@ class Source:
         """What changes if the audio does."""
         stat = Path(self.path).stat()
         told = {"bytes": stat.st_size, "changed": stat.st_mtime_ns}
-        return asdict(self) | {"path": str(Path(self.path).resolve())} | told
+        path = str(Path(self.path).resolve())
+        # a folder's or a link's name that is not UTF-8 could not be written
+        shown = path.encode("utf-8", "backslashreplace").decode()
+        return asdict(self) | {"path": shown} | told
 
 
 def find(inputs: Iterable[str], problems: list[str]) -> list[Source]:

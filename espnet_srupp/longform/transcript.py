@@ -113,7 +113,7 @@ def read(directory: Path, name: str, settings: dict) -> Transcript | None:
         words = [Word(**word) for word in given.pop("words")]
         used = Usage(**given.pop("usage"))
         found = Transcript(words=words, usage=used, **given)
-    except (FileNotFoundError, *DAMAGES):
+    except (OSError, *DAMAGES):
         # nothing, or a file of something else: it is made again
         return None
     whole = (directory / f"{name}.srt").exists()

@@ -23,6 +23,8 @@ VERSIONS = {
 # in place of sound in a first frame; Xing's odd flags say that the frames are counted
 TAG = re.compile(rb"VBRI|Xing|Info")
 COUNT = re.compile(rb"VBRI|(?:Xing|Info)\0{3}[\1\3\5\7\x09\x0b\x0d\x0f](?!\0{4})")
+# their bytes, where those are counted too
+BYTES = re.compile(rb"(?:Xing|Info)\0{3}[\3\7\x0b\x0f].{4}(?!\0{4})(.{4})", re.DOTALL)
 TAG_BYTES = 50  # of a first frame
 ID3_HEADER = 10  # bytes
 GARBAGE = 1024  # bytes between frames that libsndfile passes over
@@ -70,6 +72,32 @@ def walked(path: str, size: int, changed: int) -> Counter[int]:
         if TAG.search(tag):
             begin += first.length
         return counted(data, begin, first.kind)
+
+
+def goes_on(path: str) -> bool:
+    """Whether a second or more of sound follows where the header of a file ends it.
+
+    It does so in files that were put one after the other; libsndfile reads the first.
+    """
+    found = os.stat(path)
+    return followed(path, found.st_size, found.st_mtime_ns)
+
+
+@cache
+def followed(path: str, size: int, changed: int) -> bool:
+    with (
+        open(path, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        begin = next_frame(data, 0)
+        first = None if begin is None else frame_at(data, begin)
+        said = first and BYTES.search(data[begin : begin + TAG_BYTES])
+        if not said:
+            return False
+        end = begin + int.from_bytes(said[1])
+        more = counted(data, next_frame(data, end), first.kind)
+        version, hertz = first.kind
+        return more.total() >= VERSIONS[version][2][hertz]
 
 
 def counted(data: mmap.mmap, at: int | None, kind: tuple[int, int]) -> Counter[int]:

@@ -3,12 +3,15 @@
 libsndfile leaves out a page that is not, and says nothing.
 """
 
+import io
+import os
 import zlib
+from functools import cache
 from typing import BinaryIO
 
 HEADER = 27  # bytes of a page, before the lengths of its segments
 SUM = slice(22, 26)  # counted as zeros
-LAST = 4
+FIRST, LAST = 2, 4
 ALL = 0xFFFFFFFF
 MIRRORED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
@@ -35,6 +38,25 @@ def whole(file: BinaryIO) -> bool:
         if checksum(page) != int.from_bytes(page[SUM], "little"):
             return False
     return True
+
+
+def chained(path: str) -> bool:
+    """Whether a stream follows the end of another; libsndfile reads the first."""
+    found = os.stat(path)
+    return followed(path, found.st_size, found.st_mtime_ns)
+
+
+# a long recording may be opened for each of its segments
+@cache
+def followed(path: str, size: int, changed: int) -> bool:
+    last = 0
+    with open(path, "rb") as file:
+        while len(page := file.read(HEADER)) == HEADER and page.startswith(b"OggS\0"):
+            if last and page[5] & FIRST:
+                return True
+            last |= page[5] & LAST
+            file.seek(sum(file.read(page[26])), io.SEEK_CUR)
+    return False
 
 
 def checksum(page: bytes) -> int:

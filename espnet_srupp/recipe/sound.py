@@ -9,7 +9,7 @@ import soundfile
 
 from espnet_srupp.recipe import mpeg, ogg
 from espnet_srupp.recipe.errors import DataError
-from espnet_srupp.recipe.truncation import truncated
+from espnet_srupp.recipe.truncation import too_large, truncated
 
 # what libsndfile tells of a FLAC file that was written to a pipe
 UNKNOWN_FRAMES = 1 << 62
@@ -110,7 +110,7 @@ def frames(file: soundfile.SoundFile, name: str) -> int:
         name: what errors call it.
 
     Raises:
-        DataError: it does not say, or is shorter than it says.
+        DataError: it does not say, or is shorter or longer than it says.
     """
     if file.frames >= UNKNOWN_FRAMES:
         raise DataError(
@@ -120,6 +120,7 @@ def frames(file: soundfile.SoundFile, name: str) -> int:
         )
     if truncated(file.name):
         raise DataError(f"{name} is truncated: {AGAIN}", "truncated")
+    check_end(file, name)
     if file.format != "MP3":
         return file.frames
     samples = mpeg.samples_by_rate(file.name)
@@ -131,6 +132,23 @@ def frames(file: soundfile.SoundFile, name: str) -> int:
         )
     # libsndfile's estimate counts tags as well, and the bytes that not all frames have
     return min([file.frames, *samples.values()])
+
+
+def check_end(file: soundfile.SoundFile, name: str) -> None:
+    """Raises DataError where libsndfile would stop before the end of a file."""
+    if too_large(file.name):
+        raise DataError(
+            f"{name} is larger than the 4 GiB that its header can tell: encode it "
+            "again as FLAC or RF64",
+            "too large",
+        )
+    joined = {"MP3": mpeg.goes_on, "OGG": ogg.chained}.get(file.format)
+    if joined and joined(file.name):
+        raise DataError(
+            f"{name} is several files one after the other, of which only the first "
+            "would be read: encode it again as one, or give them one by one",
+            "several in one",
+        )
 
 
 def pcm(samples: np.ndarray) -> np.ndarray:

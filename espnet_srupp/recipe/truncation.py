@@ -28,6 +28,16 @@ def truncated(path: str) -> bool:
         return end is not None and end(file) > size
 
 
+def too_large(path: str) -> bool:
+    """Whether a file is larger than its header, of 32 bits, can tell.
+
+    libsndfile reads as much as the header says, perhaps a fifth of it.
+    """
+    with open(path, "rb") as file:
+        short = file.read(4) in (b"RIFF", b"RIFX", b"FORM")
+        return short and file.seek(0, io.SEEK_END) > LONG + 8
+
+
 # Each tells where the samples of a file end by its header, 0 where that does not say.
 # The first four bytes have been read.
 
