@@ -170,6 +170,7 @@ def test_a_sentence_of_our_own_programs_is_told_as_it_is(tmp_path):
         (-signal.SIGKILL, "memory"),
         (-signal.SIGSEGV, "SIGSEGV"),
         (-signal.SIGHUP, "SIGHUP"),
+        (-40, "signal 40"),
         (3, "exit code 3"),
     ],
 )

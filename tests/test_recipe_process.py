@@ -313,3 +313,9 @@ def test_a_program_reads_nothing_of_the_user_s_input(tmp_path):
     )
     assert done.stdout == "the next line\n"
     assert (tmp_path / "log").read_text().endswith("\n0\n")
+
+
+def test_a_line_that_a_full_disk_cut_off_does_not_hide_where_a_run_begins(tmp_path):
+    (tmp_path / "log").write_text("## python3\nOSError: No space left\nhalf a li")
+    with pytest.raises(RecipeError, match="^exit code 3 "):
+        run([Job(["-c", "raise SystemExit(3)"], tmp_path / "log")], PYTHON, append=True)

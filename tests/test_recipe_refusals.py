@@ -69,6 +69,9 @@ from espnet_srupp.recipe.errors import RecipeError
             id="archive of a corpus on disk",
         ),
         pytest.param(["--num_nodes", "2"], ["--cuda_cmd", "--host"], id="no launcher"),
+        pytest.param(["--cuda_cmd", " "], ["--cuda_cmd", "leave"], id="blank"),
+        pytest.param(["--dumpdir", "d\udcff"], ["--dumpdir 'd", "UTF-8"], id="Latin 1"),
+        pytest.param(["--lang", "en,de"], ["--lang 'en,de'"], id="languages"),
         pytest.param(
             ["--host", "a,b", "--num_nodes", "2"],
             ["leave out --cuda_cmd and --num_nodes"],

@@ -36,7 +36,7 @@ def asked(monkeypatch):
 def test_programs_have_their_workers_and_replace_what_was_there(
     scheduler, workers, asked, tmp_path, monkeypatch
 ):
-    def attempt(folder, python, environment, job):
+    def attempt(folder, python, environment, wanted, job):
         threads.append(environment["OMP_NUM_THREADS"])
         own = job.output.with_name(f"own{job.output.name}")
         own.mkdir()
@@ -68,10 +68,26 @@ def test_a_program_run_again_shares_no_file_with_a_run_that_is_lost(
     environment = {"WHERE": "at the caller's"}
     with open(tmp_path / "log") as lost:
         attempts = [
-            process.attempt(tmp_path, PYTHON, environment, job) for _ in range(2)
+            process.attempt(tmp_path, PYTHON, environment, Path(), job)
+            for _ in range(2)
         ]
         assert lost.read() == "lost"
     assert [code for code, _ in attempts] == [0, 0]
     assert len({own for _, own in attempts}) == 2 and not (tmp_path / "x").exists()
     # such as the GPUs that it has
     assert (tmp_path / "log").read_text().endswith("\nat the worker's\n")
+
+
+def test_a_program_ends_on_its_worker_with_the_run(asked, tmp_path, monkeypatch):
+    def watch():
+        if Path("begun").exists():
+            raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    code = "import time; open('begun', 'w'); time.sleep(5); open('done', 'w')"
+    with pytest.raises(KeyboardInterrupt):
+        process.run(
+            [Job(["-c", code], Path("log"), Path("x"))], PYTHON, watch, scheduler="a:1"
+        )
+    # its worker is free again
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["begun", "log"]

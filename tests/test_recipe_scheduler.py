@@ -155,7 +155,7 @@ def test_what_a_failed_run_left_on_a_worker_replaces_nothing(folder, monkeypatch
     Path("out/x").mkdir()
     monkeypatch.chdir("/")
     job = Job(["-c", PROGRAM, "x", "out/x"], Path("log"), Path("out/x"))
-    code, own = process.attempt(folder, shlex.quote(sys.executable), {}, job)
+    code, own = process.attempt(folder, shlex.quote(sys.executable), {}, Path(), job)
     # for its other threads, a worker's current folder stays
     assert os.getcwd() == "/"
     assert code == 0 and own.parent == Path("out") and (folder / own / "text").exists()

@@ -185,6 +185,11 @@ def test_failed_work_leaves_no_record(work, error, monkeypatch):
     assert work.run()
 
 
+def test_there_is_no_record_where_a_file_is_in_the_place_of_a_folder(tmp_path):
+    (tmp_path / "exp").touch()
+    assert stage.read(tmp_path / "exp" / ".training") is None
+
+
 @pytest.mark.parametrize("damage", ["cut", "[1]", "[" * 10**5])
 def test_damaged_record_means_to_work_again(work, tmp_path, damage):
     work.run()

@@ -179,7 +179,7 @@ def test_a_model_to_begin_with_is_not_put_aside(tmp_path):
     other = {"options": {"seed": "2"}, "inputs": {str(exp / "1epoch.pth"): "content"}}
     # the model may be named by its absolute path, and the folder not
     for spelt in (exp, Path("exp")):
-        with pytest.raises(RecipeError, match="1epoch.pth lies in .*--asr_tag"):
+        with pytest.raises(RecipeError, match="1epoch.pth, but would put .*--asr_tag"):
             training.check(Options(ngpu=0), spelt, other)
     training.check(Options(ngpu=0), tmp_path / "another", other)
 
@@ -280,28 +280,6 @@ def test_a_training_that_goes_on_keeps_its_log(tmp_path):
     assert "cores" in stage.read(exp / training.BEGUN)["machine"]
 
 
-# as ESPnet's launcher: puts the log aside, begins one, and says something itself
-LAUNCHER = """
-from pathlib import Path
-log = Path("exp/train.log")
-log.rename("exp/train.1.log")
-log.write_text("2epoch results: [train] loss=1, [valid] loss=1\\n")
-print("a launcher's words")
-"""
-
-
-def test_the_words_of_a_launcher_are_in_no_log_of_the_training(tmp_path, capsys):
-    exp = Path("exp")
-    record = begin(exp, 1, epochs=1)
-    before = (exp / "train.log").read_text()
-    Path("launcher.py").write_text(LAUNCHER)
-    given = Options(host="one", python=f"{shlex.quote(sys.executable)} launcher.py")
-    training.train(given, exp, lambda _: [], record)
-    assert (exp / "train.1.log").read_text() == before
-    assert "a launcher's words" in (exp / "launch.log").read_text()
-    assert "epoch 2/0: train loss 1" in capsys.readouterr().out
-
-
 def test_a_training_without_finite_gradients_is_an_error(tmp_path):
     record = begin(tmp_path / "exp", 1)
     with pytest.raises(
@@ -331,18 +309,18 @@ def test_a_damaged_checkpoint_is_not_gone_on_from(tmp_path, train):
     assert (tmp_path / "exp.1" / "checkpoint.pth").exists()
 
 
-@pytest.mark.parametrize(
-    ("given", "told"), [({}, False), ({"host": "a:0"}, True), ({"cuda_cmd": "x"}, True)]
-)
-def test_what_a_launcher_leaves_running_is_told(
-    tmp_path, monkeypatch, capsys, given, told
+@pytest.mark.parametrize("force", [False, True])
+def test_epochs_whose_models_were_removed_are_none_of_the_next_training(
+    tmp_path, train, force
 ):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(training.process, "run", interrupted)
     exp = tmp_path / "exp"
-    record = begin(exp, 1)
-    with pytest.raises(KeyboardInterrupt):
-        training.train(Options(ngpu=0, **given), exp, lambda _: [], record)
-    assert ("MAY STILL RUN" in capsys.readouterr().out) == told
+    record = begin(exp, 1, epochs=4)
+    (exp / "alpha.csv").write_text("4,0.5\n")
+    for path in exp.glob("*.pth"):
+        path.unlink()
+    train(exp, record, force=force)
+    assert not training.epochs.read(training.epochs.logs(exp))
+    assert not training.alphas.read(exp)
+    torch.save({}, exp / "1epoch.pth")
+    # after an interrupt
+    train(exp, record)

@@ -76,7 +76,10 @@ def explain(log: Path, code: int) -> str:
     if code == -signal.SIGKILL:
         return f"the program was killed, most likely for want of memory (log: {log})"
     if code < 0:
-        return f"the program ended by {signal.Signals(-code).name} (log: {log})"
+        # Python has no names of those for real time
+        names = {number.value: number.name for number in signal.Signals}
+        name = names.get(-code, f"signal {-code}")
+        return f"the program ended by {name} (log: {log})"
     # the log of a training that was continued begins with that of the one before
     text = f"\n{log.read_text('utf-8', 'replace')}"
     _, _, text = text.rpartition(f"\n{BEGINS}")[2].partition("\n")

@@ -86,22 +86,33 @@ def run_by(
 ) -> None:
     workers = len(jobs) if scheduler == SLURM else min(len(jobs), cores())
     with executor(workers, "the work of ESPnet", scheduler) as pool:
-        work = partial(attempt, Path.cwd(), python, surroundings(1, False))
-        pending = {pool.submit(work, job): job for job in jobs}
-        while pending:
-            watch()
-            done, _ = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
-            for future in done:
-                job, (code, own) = pending.pop(future), future.result()
-                if code:
-                    raise RecipeError(explain(job.log, code))
-                shutil.rmtree(job.output, ignore_errors=True)
-                own.rename(job.output)
+        # of the workers of an address, which live on, it ends the programs
+        wanted = jobs[0].log.with_name(f".wanted.{uuid.uuid4().hex}")
+        wanted.parent.mkdir(parents=True, exist_ok=True)
+        wanted.touch()
+        work = partial(attempt, Path.cwd(), python, surroundings(1, False), wanted)
+        try:
+            pending = {pool.submit(work, job): job for job in jobs}
+            while pending:
+                watch()
+                done, _ = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
+                for future in done:
+                    job, (code, own) = pending.pop(future), future.result()
+                    if code:
+                        raise RecipeError(explain(job.log, code))
+                    shutil.rmtree(job.output, ignore_errors=True)
+                    own.rename(job.output)
+        finally:
+            wanted.unlink(missing_ok=True)
         watch()
 
 
-def attempt(folder: Path, python: str, environment: dict, job: Job) -> tuple[int, Path]:
+def attempt(
+    folder: Path, python: str, environment: dict, wanted: Path, job: Job
+) -> tuple[int, Path]:
     """Runs a program on a worker; returns its exit code and the folder that it wrote.
+
+    It ends with the file `wanted`, which is there as long as the caller waits.
 
     If that worker is lost, another one runs the program as well. So each writes to a
     folder of its own, of which the caller, if it still waits, makes the output: what a
@@ -113,7 +124,12 @@ def attempt(folder: Path, python: str, environment: dict, job: Job) -> tuple[int
     # what the worker's own machine sets, such as its GPUs, counts
     surrounded = environment | os.environ
     child = start(Job(words, job.log), python, surrounded, append=False, folder=folder)
-    return child.wait(), own
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            return child.wait(POLL_SECONDS), own
+        if not (folder / wanted).exists():
+            end([child])
+            shutil.rmtree(folder / own, ignore_errors=True)
 
 
 def start(
@@ -127,7 +143,9 @@ def start(
     path = folder / job.log
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "ab" if append else "wb") as log:
-        log.write(f"{BEGINS}{shlex.join(command)}\n".encode())
+        # a full disk may have cut off the last line
+        ended = "\n" if log.tell() else ""
+        log.write(f"{ended}{BEGINS}{shlex.join(command)}\n".encode())
         log.flush()
         try:
             # a session of its own: Ctrl-C reaches this process only, which then ends
@@ -212,9 +230,12 @@ class Tail:
 
     def lines(self) -> list[str]:
         """The whole lines that have come since the last look, also of a new file."""
-        if not self.path.exists():
+        try:
+            file = open(self.path, "rb")
+        except FileNotFoundError:
+            # not yet, or a launcher is putting it aside
             return []
-        with open(self.path, "rb") as file:
+        with file:
             found = os.fstat(file.fileno())
             # a new file may have the number of the one that was removed before
             if found.st_ino != self.file or found.st_size < self.offset:

@@ -29,6 +29,7 @@ OWN_LONGFORM = ("checkpoint", "lm", "out", "force")
 # options that become a part of ESPnet's arguments, and what ESPnet reads otherwise
 FOLDERS = ("dumpdir", "expdir", "asr_exp", "asr_stats_dir", "asr_tag")
 FOLDERS += ("lm_exp", "lm_stats_dir", "lm_tag", "inference_tag")
+FOLDERS += ("lang", "train_set", "valid_set", "test_sets")
 MISREAD = re.compile(r"""^[-\[{*&%!|>"'#`@]|,|: | #""")
 
 
@@ -41,6 +42,11 @@ def check(options: Options) -> None:
     for name in ("corpus", "train_set", "valid_set", "test_sets"):
         if not getattr(options, name).strip():
             raise RecipeError(f"--{name} is required: a recipe's run.sh gives it")
+    for name, value in vars(options).items():
+        if str(value).encode("utf-8", "ignore").decode() != str(value):
+            raise RecipeError(
+                f"--{name} {value!a} is not UTF-8: rename it, or give a link to it"
+            )
     check_corpus(options)
     check_launcher(options)
     check_numbers(options)
@@ -127,6 +133,8 @@ def check_corpus(options: Options) -> None:
 
 
 def check_launcher(options: Options) -> None:
+    if options.cuda_cmd and not options.cuda_cmd.strip():
+        raise RecipeError("--cuda_cmd is blank: name a program, or leave it out")
     if options.host and (options.cuda_cmd or options.num_nodes > 1):
         raise RecipeError(
             "--host names all machines itself: leave out --cuda_cmd and --num_nodes"

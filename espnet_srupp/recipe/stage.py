@@ -110,7 +110,7 @@ def read(path: Path) -> dict | None:
     """The record there, None where there is none (or a damaged one)."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError, RecursionError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

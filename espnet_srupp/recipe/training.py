@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from espnet_srupp.recipe import (
+    alphas,
     commands,
     config,
     epochs,
@@ -67,6 +68,7 @@ def train(
             say(f"  {before}, which had these settings, goes on as {exp}")
             before.rename(exp)
     check_last(exp, record)
+    forget(exp)
     stage.write(exp / BEGUN, {**record, "machine": machine(options, ngpu)})
     view = View(exp / "train.log")
     say(f"  ESPnet is starting on {place(options, ngpu)}, log: {view.log}")
@@ -188,6 +190,14 @@ def lasting(record: Mapping) -> dict:
 def has_epoch(exp: Path) -> bool:
     """Whether there is anything that an earlier training has learned."""
     return any(exp.glob("*.pth"))
+
+
+def forget(exp: Path) -> None:
+    """Puts aside what tells of epochs whose models were removed."""
+    if not has_epoch(exp) and epochs.read(epochs.logs(exp)):
+        for path in (*epochs.files(exp), exp / alphas.NAME):
+            if path.exists():
+                path.rename(path.with_name(f"{path.name}.old"))
 
 
 def check_last(exp: Path, record: Mapping) -> None:
