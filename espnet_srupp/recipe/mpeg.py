@@ -94,7 +94,7 @@ def followed(path: str, size: int, changed: int) -> bool:
         said = first and BYTES.search(data[begin : begin + TAG_BYTES])
         if not said:
             return False
-        end = begin + int.from_bytes(said[1])
+        end = begin + int.from_bytes(said[1], "big")
         more = counted(data, next_frame(data, end), first.kind)
         version, hertz = first.kind
         return more.total() >= VERSIONS[version][2][hertz]
