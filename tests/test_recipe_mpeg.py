@@ -121,3 +121,13 @@ def test_a_frame_that_is_cut_off_is_not_counted(tmp_path):
     path = tmp_path / "x.mp3"
     path.write_bytes((silence(128) * 9)[:-1])
     assert mpeg.samples_by_rate(str(path)) == {128: 8 * 1152}
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_another_file_behind_the_end_of_one_is_seen(tmp_path, channels):
+    path = tmp_path / "a.mp3"
+    noise = np.random.default_rng(0).uniform(-0.5, 0.5, (88_200, channels))
+    soundfile.write(path, noise, 44_100)
+    assert not mpeg.goes_on(str(path))
+    path.write_bytes(2 * path.read_bytes())
+    assert mpeg.goes_on(str(path))

@@ -8,6 +8,8 @@ import mmap
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -25,7 +27,7 @@ TAG = re.compile(rb"VBRI|Xing|Info")
 COUNT = re.compile(rb"VBRI|(?:Xing|Info)\0{3}[\1\3\5\7\x09\x0b\x0d\x0f](?!\0{4})")
 # their bytes, where those are counted too
 BYTES = re.compile(rb"(?:Xing|Info)\0{3}[\3\7\x0b\x0f].{4}(?!\0{4})(.{4})", re.DOTALL)
-TAG_BYTES = 50  # of a first frame
+TAG_BYTES = 54  # of a first frame, with a checksum and two channels
 ID3_HEADER = 10  # bytes
 GARBAGE = 1024  # bytes between frames that libsndfile passes over
 
@@ -58,10 +60,7 @@ def samples_by_rate(path: str) -> Counter[int]:
 # a long recording may be opened for each of its segments
 @cache
 def walked(path: str, size: int, changed: int) -> Counter[int]:
-    with (
-        open(path, "rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-    ):
+    with mapped(path) as data:
         begin = next_frame(data, 0)
         if begin is None:
             return Counter()
@@ -72,6 +71,15 @@ def walked(path: str, size: int, changed: int) -> Counter[int]:
         if TAG.search(tag):
             begin += first.length
         return counted(data, begin, first.kind)
+
+
+@contextmanager
+def mapped(path: str) -> Iterator[mmap.mmap]:
+    with (
+        open(path, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        yield data
 
 
 def goes_on(path: str) -> bool:
@@ -85,10 +93,7 @@ def goes_on(path: str) -> bool:
 
 @cache
 def followed(path: str, size: int, changed: int) -> bool:
-    with (
-        open(path, "rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-    ):
+    with mapped(path) as data:
         begin = next_frame(data, 0)
         first = None if begin is None else frame_at(data, begin)
         said = first and BYTES.search(data[begin : begin + TAG_BYTES])
