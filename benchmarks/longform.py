@@ -66,7 +66,8 @@ def parse() -> argparse.Namespace:
     )
     add = parser.add_argument
     add("data", metavar="DATA", type=Path)
-    add("models", metavar="MODEL=EXP", nargs="+", type=machine.named)
+    named = {"type": machine.named, "action": machine.ByName}
+    add("models", metavar="MODEL=EXP", nargs="+", **named)
     add("--minutes", type=machine.above_zero, nargs="+", default=[1, 3, 10, 30, 60])
     amount = machine.above_zero
     add("--limit-gib", type=amount, default=12, help="memory each (default: 12)")
@@ -80,7 +81,6 @@ def parse() -> argparse.Namespace:
         help="PNG file for time and memory over length",
     )
     args = parser.parse_args()
-    args.models = dict(args.models)
     for exp in args.models.values():
         if not Path(exp).exists():
             parser.error(f"there is no experiment {exp}")

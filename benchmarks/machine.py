@@ -12,6 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -97,6 +98,18 @@ def named(word: str) -> tuple[str, str]:
     if not (name and path):
         raise argparse.ArgumentTypeError(f"{word} is not NAME=PATH")
     return name, path
+
+
+class ByName(argparse.Action):
+    """Arguments NAME=PATH as a dict from names, of which no two are equal."""
+
+    def __call__(self, parser, namespace, pairs, option_string=None) -> None:
+        for name, times in Counter(name for name, _ in pairs).items():
+            if times > 1:
+                raise argparse.ArgumentError(
+                    self, f"the name {name} is given {times} times: give each its own"
+                )
+        setattr(namespace, self.dest, dict(pairs))
 
 
 def above_zero(word: str) -> float:

@@ -43,7 +43,8 @@ def parse() -> argparse.Namespace:
     )
     add = parser.add_argument
     add("data", metavar="DATA", type=Path)
-    add("models", metavar="MODEL=EXP", nargs="+", type=machine.named)
+    named = {"type": machine.named, "action": machine.ByName}
+    add("models", metavar="MODEL=EXP", nargs="+", **named)
     batches = {"nargs": "+", "default": [4, 16, 100], "help": "default: 4 16 100"}
     add("--batch", type=machine.positive, **batches)
     add("--checkpoint", default="valid.acc.ave.pth", help="default: %(default)s")
@@ -51,9 +52,7 @@ def parse() -> argparse.Namespace:
     add("--ctc-weight", type=float, default=0.3, help="default: 0.3")
     add("--threads", type=machine.positive, default=2, help="default: 2")
     add("--json", type=machine.writable, help="file for the figures")
-    args = parser.parse_args()
-    args.models = dict(args.models)
-    return args
+    return parser.parse_args()
 
 
 def load(exp: Path, args: argparse.Namespace) -> Speech2Text:

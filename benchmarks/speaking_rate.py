@@ -42,13 +42,12 @@ def parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", metavar="DATA", type=Path)
-    parser.add_argument("results", metavar="NAME=TEXT", nargs="+", type=machine.named)
+    named = {"type": machine.named, "action": machine.ByName}
+    parser.add_argument("results", metavar="NAME=TEXT", nargs="+", **named)
     parser.add_argument(
         "--groups", type=machine.positive, default=4, help="at most (default: 4)"
     )
-    args = parser.parse_args()
-    args.results = dict(args.results)
-    return args
+    return parser.parse_args()
 
 
 def rate(data: DataDir, key: str) -> float:

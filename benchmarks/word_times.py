@@ -76,9 +76,8 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("data", metavar="DATA", type=Path)
     parser.add_argument("joined", metavar="JOINED", type=Path)
-    parser.add_argument(
-        "results", metavar="NAME=RESULTS", nargs="+", type=machine.named
-    )
+    named = {"type": machine.named, "action": machine.ByName}
+    parser.add_argument("results", metavar="NAME=RESULTS", nargs="+", **named)
     parser.add_argument("--json", type=machine.writable, help="write figures here")
     return parser.parse_args()
 
@@ -87,7 +86,7 @@ def main() -> None:
     given = parse()
     texts = datadir.read(given.data).text
     report = machine.describe("numpy") | {"models": {}}
-    for name, results in given.results:
+    for name, results in given.results.items():
         found = errors(texts, given.joined, Path(results))
         report["models"][name] = of_model = {}
         for what, seconds in zip(

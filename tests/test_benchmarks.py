@@ -155,6 +155,10 @@ def test_nan_is_a_difference():
         ("longform", "data a={file}s", "there is no experiment {file}s"),
         ("recurrence", "--sweep", "--sweep is for a GPU"),
         ("longform", "data exp", "argument MODEL=EXP: exp is not NAME=PATH"),
+        ("longform", "data a=b a=c", "MODEL=EXP: the name a is given 2 times"),
+        ("same_transcript", "data a=b a=c", "MODEL=EXP: the name a is given 2 times"),
+        ("speaking_rate", "data a=b a=c", "NAME=TEXT: the name a is given 2 times"),
+        ("word_times", "data d a=b a=c", "NAME=RESULTS: the name a is given 2 times"),
         ("study", "exp --out x", "argument VARIANT=EXP: exp is not NAME=PATH"),
     ],
 )
