@@ -103,7 +103,7 @@ def test_a_header_that_does_not_count_is_no_header(tmp_path):
         path = tmp_path / "x.mp3"
         path.write_bytes(first + silence(128) * 4)
         # the clock of a file system may not tell two of them apart
-        mpeg.walked.cache_clear()
+        mpeg.samples_by_rate.cache_clear()
         assert mpeg.samples_by_rate(str(path)) == {128: 4 * 1152}
 
 
@@ -113,7 +113,7 @@ def test_no_bytes_make_the_walk_fail_or_go_on_for_ever(tmp_path):
     for size in range(1, 300, 3):
         for content in (random.bytes(size), b"\xff" * size, b"ID3" + bytes(size)):
             path.write_bytes(start[:size] + content)
-            mpeg.walked.cache_clear()
+            mpeg.samples_by_rate.cache_clear()
             mpeg.samples_by_rate(str(path))
 
 

@@ -1,11 +1,12 @@
 """Files and directories that are there whole or not at all."""
 
 import errno
+import functools
 import gzip
 import os
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -122,6 +123,19 @@ def open_text(path: Path) -> Iterator[IO[str]]:
         raise RecipeError(
             f"{path} is damaged or not UTF-8 ({error}): fetch or convert it again"
         ) from error
+
+
+def once(look: Callable) -> Callable:
+    """Has a function of a path look at each file once, until that changes."""
+    known = functools.cache(lambda path, *state: look(path))
+
+    @functools.wraps(look)
+    def looked(path: str | Path) -> object:
+        found = os.stat(path)
+        return known(path, found.st_size, found.st_mtime_ns)
+
+    looked.cache_clear = known.cache_clear
+    return looked
 
 
 def partial_name(path: Path, suffix: str = "partial") -> Path:

@@ -5,13 +5,14 @@ of Xing, LAME or Fraunhofer.
 """
 
 import mmap
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
+
+from espnet_srupp.recipe.files import once
 
 # kilobits a second of layer III by MPEG version; 2.5 has the same as 2
 RATES_1 = (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
@@ -48,18 +49,13 @@ class Frame(NamedTuple):
     samples: int
 
 
+# a long recording may be opened for each of its segments
+@once
 def samples_by_rate(path: str) -> Counter[int]:
     """Samples of each channel by kilobits a second, from all frames of an MP3 file.
 
     Empty if the file says how long it is, or is of no bit rate or layer known here.
     """
-    found = os.stat(path)
-    return walked(path, found.st_size, found.st_mtime_ns)
-
-
-# a long recording may be opened for each of its segments
-@cache
-def walked(path: str, size: int, changed: int) -> Counter[int]:
     with mapped(path) as data:
         begin = next_frame(data, 0)
         if begin is None:
@@ -82,17 +78,12 @@ def mapped(path: str) -> Iterator[mmap.mmap]:
         yield data
 
 
+@once
 def goes_on(path: str) -> bool:
     """Whether a second or more of sound follows where the header of a file ends it.
 
     It does so in files that were put one after the other; libsndfile reads the first.
     """
-    found = os.stat(path)
-    return followed(path, found.st_size, found.st_mtime_ns)
-
-
-@cache
-def followed(path: str, size: int, changed: int) -> bool:
     with mapped(path) as data:
         begin = next_frame(data, 0)
         first = None if begin is None else frame_at(data, begin)

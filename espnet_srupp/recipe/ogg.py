@@ -4,10 +4,10 @@ libsndfile leaves out a page that is not, and says nothing.
 """
 
 import io
-import os
 import zlib
-from functools import cache
 from typing import BinaryIO
+
+from espnet_srupp.recipe.files import once
 
 HEADER = 27  # bytes of a page, before the lengths of its segments
 SUM = slice(22, 26)  # counted as zeros
@@ -40,15 +40,10 @@ def whole(file: BinaryIO) -> bool:
     return True
 
 
+# a long recording may be opened for each of its segments
+@once
 def chained(path: str) -> bool:
     """Whether a stream follows the end of another; libsndfile reads the first."""
-    found = os.stat(path)
-    return followed(path, found.st_size, found.st_mtime_ns)
-
-
-# a long recording may be opened for each of its segments
-@cache
-def followed(path: str, size: int, changed: int) -> bool:
     last = 0
     with open(path, "rb") as file:
         while len(page := file.read(HEADER)) == HEADER and page.startswith(b"OggS\0"):

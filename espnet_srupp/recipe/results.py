@@ -1,6 +1,5 @@
 """RESULTS.md: an experiment's error rates and how they came about, in ESPnet's form."""
 
-import functools
 import json
 import subprocess
 import sys
@@ -12,11 +11,13 @@ import espnet_srupp
 from espnet_srupp.compat import ESPNET_VERSION
 from espnet_srupp.recipe import config, epochs, stage
 from espnet_srupp.recipe.decoding import RESULTS
-from espnet_srupp.recipe.files import atomic_file, local_name
+from espnet_srupp.recipe.files import atomic_file, local_name, once
 from espnet_srupp.recipe.progress import timespan
 from espnet_srupp.recipe.training import BEGUN
 
 KINDS = ("wer", "cer", "ter")
+# of an input such as a checkpoint, which may be large and has many decodings
+digest = once(stage.digest)
 HEAD = "|dataset|Snt|Wrd|Corr|Sub|Del|Ins|Err|S.Err|\n" + "|---" * 9 + "|\n"
 
 
@@ -56,7 +57,7 @@ def is_current(exp: Path, decoded: Path) -> bool:
         return made is None
     inputs = [*(made["inputs"].items() if made else ()), *scored["inputs"].items()]
     return (decoded / RESULTS[0]).is_file() and all(
-        digest(path, (now := path.stat()).st_size, now.st_mtime_ns) == content
+        digest(path) == content
         for path, content in located(exp, inputs)
         if path.is_file()
     )
@@ -73,12 +74,6 @@ def located(exp: Path, inputs: list) -> list[tuple[Path, str]]:
         return own if own.is_file() else path
 
     return [(here(path), content) for path, content in found]
-
-
-@functools.cache
-def digest(path: Path, size: int, changed: int) -> str:
-    """Of an input such as a checkpoint, which may be large and has many decodings."""
-    return stage.digest(path)
 
 
 def environments() -> str:
