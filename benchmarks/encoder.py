@@ -66,10 +66,7 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = machine.parser(__doc__)
     add = parser.add_argument
     add("configs", metavar="CONFIG.yaml", nargs="+", type=machine.readable)
     add("--train", action="store_true", help="forward, backward and AdamW's step")

@@ -14,9 +14,9 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import machine
 import torch
 from espnet2.train.dataset import ESPnetDataset
-from machine import describe, positive, run, writable, write
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -31,7 +31,8 @@ RATES = ("dropout_rate", "attention_dropout_rate", "layer_drop_rate")
 
 def main() -> None:
     args = parse()
-    report = describe("espnet", "torch") | {"batches": args.batches, "models": {}}
+    report = machine.describe("espnet", "torch")
+    report |= {"batches": args.batches, "models": {}}
     for exp in args.exp:
         report["models"][exp.name] = found = measure(exp, args.model, args.batches)
         print(f"{exp}: gradients of {args.batches} batches of {BATCH} utterances")
@@ -39,19 +40,19 @@ def main() -> None:
             print(f"  {name:24} norm {norm:8.3f}   error of bfloat16 {error:6.3f}")
         if found["scores"]:
             print("  scores of each layer:", *(f"{s:.1f}" for s in found["scores"]))
-        write(report, args.json)
+        machine.write(report, args.json)
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.parser(__doc__)
     parser.add_argument("exp", nargs="+", type=Path, help="experiment's folder")
     parser.add_argument("--model", default="valid.acc.ave.pth", help="file in it")
     parser.add_argument(
-        "--batches", type=positive, default=8, help="number of batches (8)"
+        "--batches", type=machine.positive, default=8, help="number of batches (8)"
     )
-    parser.add_argument("--json", type=writable, help="file to write the figures to")
+    parser.add_argument(
+        "--json", type=machine.writable, help="file to write the figures to"
+    )
     return parser.parse_args()
 
 
@@ -146,4 +147,4 @@ def part(name: str) -> str:
 
 
 if __name__ == "__main__":
-    run(main)
+    machine.run(main)

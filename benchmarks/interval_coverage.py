@@ -9,8 +9,6 @@ better at some speakers and worse at others: what is drawn anew are speakers, as
 does, or recordings, as if those were independent.
 """
 
-import argparse
-
 import machine
 import numpy as np
 
@@ -38,9 +36,7 @@ def of_speakers(rng: np.random.Generator, speakers: int, each: int) -> np.ndarra
 
 
 def main() -> None:
-    argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    ).parse_args()
+    machine.parser(__doc__).parse_args()
     rng = np.random.default_rng(1)
     for speakers in (2, 3, 5, 10, 30):
         right = [

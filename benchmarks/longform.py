@@ -61,9 +61,7 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.parser(__doc__)
     add = parser.add_argument
     add("data", metavar="DATA", type=Path)
     named = {"type": machine.named, "action": machine.ByName}

@@ -29,6 +29,13 @@ def run(main: Callable[[], None]) -> NoReturn:
     )
 
 
+def parser(description: str) -> argparse.ArgumentParser:
+    """A command line whose help begins with a script's description, as it stands."""
+    return argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
 def describe(*packages: str) -> dict[str, str]:
     """Command, date, commit, processor and versions of Python and `packages`."""
     commit = _git("rev-parse", "--short", "HEAD")

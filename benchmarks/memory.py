@@ -48,9 +48,7 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.parser(__doc__)
     add = parser.add_argument
     add("exp", metavar="EXP", type=Path)
     add("data", metavar="DATA", type=Path)

@@ -51,9 +51,7 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.parser(__doc__)
     add = parser.add_argument
     add("config", type=machine.readable, help="a YAML file with encoder: srupp")
     add("--seconds", type=machine.positive, nargs="+", default=[10, 60])

@@ -55,9 +55,7 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.parser(__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     count = machine.positive
     parser.add_argument("--frames", type=count, default=400, help="(400)")

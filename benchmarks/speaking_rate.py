@@ -38,9 +38,7 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.parser(__doc__)
     parser.add_argument("data", metavar="DATA", type=Path)
     named = {"type": machine.named, "action": machine.ByName}
     parser.add_argument("results", metavar="NAME=TEXT", nargs="+", **named)

@@ -56,9 +56,7 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.parser(__doc__)
     parser.add_argument("runs", metavar="VARIANT=EXP", nargs="+", type=machine.named)
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
     return parser.parse_args()

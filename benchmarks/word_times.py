@@ -71,9 +71,7 @@ def errors(
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.parser(__doc__)
     parser.add_argument("data", metavar="DATA", type=Path)
     parser.add_argument("joined", metavar="JOINED", type=Path)
     named = {"type": machine.named, "action": machine.ByName}
