@@ -155,7 +155,7 @@ def test_dollars_are_no_formula(tmp_path):
         replace(c, model=f"$a_{{ $ {c.model}", bin=f"${c.bin}_{{$") for c in CELLS
     ]
     for draw in (plot.rate_by_length, plot.kinds_of_errors):
-        plot.save(draw(priced), tmp_path / "a.svg")
+        plot.save(draw(priced), tmp_path, "a")
 
 
 @pytest.fixture

@@ -110,7 +110,7 @@ def test_a_long_transcript_leaves_the_panels_their_place(letters, tmp_path):
     sizes = []
     for caption in ("u1: A", f"u1: {letters}"):
         figure = plot_attention.draw(MAPS, 1.2, caption)
-        plot_attention.save(figure, tmp_path / "a.png")
+        plot_attention.save(figure, tmp_path, "a")
         sizes.append(figure.axes[0].get_position().height)
         box = figure._suptitle.get_window_extent()
         assert 0 <= box.x0 and box.x1 <= figure.bbox.x1
@@ -120,7 +120,7 @@ def test_a_long_transcript_leaves_the_panels_their_place(letters, tmp_path):
 def test_dollars_are_no_formula(tmp_path):
     priced = [replace(each, title="$a_{ $") for each in MAPS]
     figure = plot_attention.draw(priced, 1.2, "u1: IT IS $ 3 AND_{ $ 4")
-    plot_attention.save(figure, tmp_path / "a.png")
+    plot_attention.save(figure, tmp_path, "a")
 
 
 def test_both_formats_are_written_the_same_each_time(recipe, monkeypatch, capsys):

@@ -58,14 +58,8 @@ def run(given: argparse.Namespace) -> None:
         raise RecipeError(f"{given.scores} holds no scores by length: make it again")
     files.claim(given.out)
     with fonts.having("".join(f"{cell.model}{cell.bin}" for cell in cells)):
-        for name, figure in (
-            ("by_length", rate_by_length(cells)),
-            ("errors", kinds_of_errors(cells)),
-        ):
-            for suffix in ("png", "svg"):
-                path = given.out / f"{given.unit}_{name}.{suffix}"
-                save(figure, path)
-                print(path)
+        save(rate_by_length(cells), given.out, f"{given.unit}_by_length")
+        save(kinds_of_errors(cells), given.out, f"{given.unit}_errors")
 
 
 def rate_by_length(cells: list[Cell]) -> Figure:
@@ -172,11 +166,13 @@ def style(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Writes the same bytes each time."""
-    with (
-        matplotlib.rc_context({"svg.hashsalt": "espnet_srupp"}),
-        atomic_file(path, "wb") as file,
-    ):
-        metadata = {"Date": None} if path.suffix == ".svg" else None
-        figure.savefig(file, format=path.suffix[1:], dpi=150, metadata=metadata)
+def save(figure: Figure, folder: Path, name: str) -> None:
+    """Writes NAME.png and NAME.svg, the same bytes each time, and tells where."""
+    for suffix, metadata in (("png", None), ("svg", {"Date": None})):
+        path = folder / f"{name}.{suffix}"
+        with (
+            matplotlib.rc_context({"svg.hashsalt": "espnet_srupp"}),
+            atomic_file(path, "wb") as file,
+        ):
+            figure.savefig(file, format=suffix, dpi=150, metadata=metadata)
+        print(path)

@@ -92,15 +92,8 @@ def run(given: argparse.Namespace) -> None:
     with redirect_stdout(sys.stderr):
         maps = [look(word, source, given.checkpoint) for word in given.models]
     with fonts.having(title + "".join(each.title for each in maps)):
-        figure = draw(maps, seconds, title)
-        for suffix in ("png", "svg"):
-            path = given.out.with_name(f"{bare(given.out.name)}.{suffix}")
-            save(figure, path)
-            print(path)
-
-
-def bare(name: str) -> str:
-    return name.removesuffix(".png").removesuffix(".svg")
+        name = given.out.name.removesuffix(".png").removesuffix(".svg")
+        save(draw(maps, seconds, title), given.out.parent, name)
 
 
 def chosen(given: argparse.Namespace) -> Source:
