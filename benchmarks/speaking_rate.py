@@ -67,7 +67,7 @@ def split(rates: dict[str, float], groups: int) -> list[list[str]]:
 
 def error_rate(pairs: dict[str, tuple[str, str]], group: list[str]) -> float:
     """Word error rate in percent."""
-    words = {key: tuple(map(scoring.words, pairs[key])) for key in group}
+    words = {key: tuple(map(str.split, pairs[key])) for key in group}
     out = scoring.align(words)
     errors = out.substitutions + out.deletions + out.insertions
     return 100 * errors / sum(len(reference) for reference, _ in words.values())

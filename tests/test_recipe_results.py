@@ -8,7 +8,7 @@ import pytest
 import espnet_srupp
 from espnet_srupp.compat import ESPNET_VERSION
 from espnet_srupp.recipe import results, stage
-from espnet_srupp.recipe.scoring import score, words
+from espnet_srupp.recipe.scoring import score
 
 LINE = "INFO: {0}epoch results: [train] loss=5.0, time={1} seconds, [valid] loss=4.0\n"
 SCLITE = """
@@ -25,7 +25,7 @@ def exp(tmp_path):
     (tmp_path / "ref").write_text("a ONE TWO\n")
     (tmp_path / "hyp").write_text("a ONE SIX\n")
     texts = (tmp_path / "ref", tmp_path / "hyp")
-    score(*texts, exp / "beam10" / "test" / "score_wer", {"a": "s"}, words)
+    score(*texts, exp / "beam10" / "test" / "score_wer", {"a": "s"}, str.split)
     sclite = exp / "beam10" / "org" / "dev" / "score_wer" / "result.txt"
     sclite.parent.mkdir(parents=True)
     sclite.write_text(SCLITE)

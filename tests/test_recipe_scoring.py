@@ -9,7 +9,7 @@ from espnet_srupp.recipe.counts import Counts
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
-from espnet_srupp.recipe.scoring import characters, score, words
+from espnet_srupp.recipe.scoring import characters, score
 
 
 def write(path, table):
@@ -19,7 +19,7 @@ def write(path, table):
     return path
 
 
-def scored(tmp_path, reference, hypothesis, tokenize=words, case=False):
+def scored(tmp_path, reference, hypothesis, tokenize=str.split, case=False):
     """Scores two tables; each utterance is a speaker's own."""
     return score(
         write(tmp_path / "ref", reference),
@@ -155,7 +155,7 @@ def test_table_has_a_row_for_each_speaker_and_the_sum(tmp_path):
         write(tmp_path / "hyp", HYPOTHESIS),
         tmp_path / "score",
         {"a1": "anna", "a2": "anna", "b1": "bob"},
-        words,
+        str.split,
     )
     rows = [
         line.replace("|", " ").split()

@@ -7,7 +7,7 @@ import numpy as np
 from espnet_srupp.recipe import scoring
 from espnet_srupp.recipe.counts import Counts
 
-UNITS = {"wer": scoring.words, "cer": scoring.characters}
+UNITS = {"wer": str.split, "cer": scoring.characters}
 # a loop says again at least so many tokens, and at most so many in each turn
 LEAST, PERIODS = 3, 200
 

@@ -23,10 +23,6 @@ Tokenizer = Callable[[str], list[str]]
 Pairs = dict[str, tuple[list[str], list[str]]]
 
 
-def words(text: str) -> list[str]:
-    return text.split()
-
-
 def characters(text: str) -> list[str]:
     """Characters; the space between words is one of them."""
     return [SPACE if c == " " else c for c in " ".join(text.split())]
@@ -64,7 +60,9 @@ def score_set(options: Options, names: Layout, name: str) -> None:
         # scores of another text must not stand beside new ones
         shutil.rmtree(target / f"score_{kind}", ignore_errors=True)
     for kind in kinds(names):
-        split = {"wer": words, "cer": characters}.get(kind) or pieces(names.bpemodel)
+        split = {"wer": str.split, "cer": characters}.get(kind) or pieces(
+            names.bpemodel
+        )
         score(*files, target / f"score_{kind}", speakers, split, case)
 
 
