@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from espnet_srupp.recipe import experiment, packing
+from espnet_srupp.recipe import experiment
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.layout import layout
 from espnet_srupp.recipe.options import Options
@@ -59,14 +59,16 @@ def test_a_link_to_an_epoch_that_is_gone_is_no_checkpoint_to_give(tmp_path):
 
 
 def test_an_experiment_whose_statistics_were_moved_is_named(tmp_path):
+    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
+    given = Options(**sets, asr_exp=str(tmp_path))
     config, stats = tmp_path / "config.yaml", tmp_path / "feats_stats.npz"
     config.write_text(f"normalize_conf: {{stats_file: {stats}}}\n")
     with pytest.raises(RecipeError, match="config.yaml names .*feats_stats.npz, which"):
-        experiment.check_statistics(config)
+        experiment.check(given, layout(given))
     stats.touch()
-    experiment.check_statistics(config)
+    experiment.check(given, layout(given))
     config.write_text("normalize: utterance_mvn\nnormalize_conf: {}\n")
-    experiment.check_statistics(config)
+    experiment.check(given, layout(given))
 
 
 def test_an_experiment_whose_bpe_model_was_moved_is_named(tmp_path):
@@ -132,12 +134,3 @@ def test_a_language_model_of_other_tokens_is_not_decoded_with(tmp_path, use_lm):
             experiment.check(given, layout(given))
         (lm / "config.yaml").write_text("token_list: [A, B]\n")
     experiment.check(given, layout(given))
-
-
-@pytest.mark.parametrize("work", [experiment, packing], ids=["decoding", "packing"])
-def test_moved_statistics_are_told_by_the_checks(tmp_path, work):
-    sets = {"train_set": "a", "valid_set": "b", "test_sets": "c"}
-    given = Options(**sets, asr_exp=str(tmp_path))
-    (tmp_path / "config.yaml").write_text("normalize_conf: {stats_file: /no/x.npz}\n")
-    with pytest.raises(RecipeError, match="config.yaml names /no/x.npz, which is not"):
-        work.check(given, layout(given))

@@ -68,7 +68,7 @@ def check(options: Options, names: Layout) -> None:
             for `check_pieces`.
     """
     path = names.exp / "config.yaml"
-    check_statistics(path)
+    check_named(path, config.trained_with(path), "normalize_conf.stats_file")
     check_pieces(path)
     if not options.use_lm:
         return
@@ -91,10 +91,6 @@ def bpemodel(names: Layout) -> Path | None:
         return names.bpemodel
     path = trained.get("bpemodel")
     return Path(str(path)) if path else None
-
-
-def check_statistics(path: Path) -> None:
-    check_named(path, config.trained_with(path), "normalize_conf.stats_file")
 
 
 def check_pieces(path: Path) -> None:
