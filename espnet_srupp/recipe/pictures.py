@@ -41,33 +41,28 @@ def curves(exp: Path) -> None:
     alpha_curves(exp)
 
 
-def training_curves(exp: Path) -> Path | None:
+def training_curves(exp: Path) -> None:
     """Draws losses, accuracy and error rate by epoch from an experiment's logs.
 
-    Returns:
-        `exp/images/training_curves.png`; None where no epoch has a finite value.
+    There is no picture where no epoch has a finite value.
     """
     trained = epochs.read(epochs.logs(exp))
     panels = [(title, there) for title, of in PANELS if (there := known(of, trained))]
     if not panels:
-        return None
+        return
     rows = -(-len(panels) // 2)
     figure = Figure(figsize=(10, 3.2 * rows), layout="constrained")
     for number, (title, curves) in enumerate(panels, 1):
         panel(figure.add_subplot(rows, 2, number), title, curves, trained)
     figure.suptitle(plain(exp.name))
-    return save(figure, exp / "images" / "training_curves.png")
+    save(figure, exp / "images" / "training_curves.png")
 
 
-def alpha_curves(exp: Path) -> Path | None:
-    """Draws the weight of each layer's attention by epoch.
-
-    Returns:
-        `exp/images/alpha.png`; None where there is no SRU++ layer with attention.
-    """
+def alpha_curves(exp: Path) -> None:
+    """Draws the weight of each layer's attention by epoch, if SRU++ layers have it."""
     found = alphas.read(exp)
     if not found:
-        return None
+        return
     figure = Figure(figsize=(6, 3.6), layout="constrained")
     axes = figure.subplots()
     layers = list(zip(*found.values(), strict=True))
@@ -81,7 +76,7 @@ def alpha_curves(exp: Path) -> Path | None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(title="attention", fontsize=8, ncols=2)
     figure.suptitle(f"{plain(exp.name)}: weight of the attention")
-    return save(figure, exp / "images" / "alpha.png")
+    save(figure, exp / "images" / "alpha.png")
 
 
 def known(curves: list, trained: list[Epoch]) -> list:
@@ -151,7 +146,7 @@ def middle(lengths: dict[str, int], least: int) -> str:
     return long[len(long) // 2] if long else order[-1]
 
 
-def attention(probe: Path, target: Path, utterance: str, transcript: str) -> Path:
+def attention(probe: Path, target: Path, utterance: str, transcript: str) -> None:
     """Draws one utterance: features, the encoder's and the decoder's last attention.
 
     Args:
@@ -180,7 +175,7 @@ def attention(probe: Path, target: Path, utterance: str, transcript: str) -> Pat
             axes.invert_yaxis()
     rows[-1].set_xlabel("time (s)")
     figure.suptitle(heading(f"{utterance}: {transcript}"), wrap=True)
-    return save(figure, target)
+    save(figure, target)
 
 
 def image(
@@ -221,7 +216,6 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def save(figure: Figure, path: Path) -> Path:
+def save(figure: Figure, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
-    return path
