@@ -151,15 +151,6 @@ def test_a_checkpoint_that_cannot_be_written_leaves_none_waiting(
     assert sorted(os.listdir(tmp_path)) == ["3epoch.pth", "checkpoint.pth"]
 
 
-def test_all_of_a_file_is_on_disk_before_it_takes_its_place(
-    save, tmp_path, monkeypatch
-):
-    sizes = []
-    monkeypatch.setattr(os, "fsync", lambda f: sizes.append(os.fstat(f).st_size))
-    save(state(1), tmp_path / "a.pth")
-    assert sizes == [(tmp_path / "a.pth").stat().st_size]
-
-
 @pytest.mark.parametrize(
     "name, what", [("a.pth", {"reporter": {}}), ("checkpoint.pth", torch.ones(3))]
 )

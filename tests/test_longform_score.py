@@ -269,13 +269,6 @@ def test_speakers_are_drawn_and_not_recordings_of_segments(folder):
     assert cells(folder)["all", "poor"].sources == 3
 
 
-def test_a_single_reference_may_have_any_name(folder):
-    (folder / "ref").rename(folder / "all")
-    (folder / "ref").symlink_to("all")
-    words = [str(folder / "all"), f"good={folder / 'good'}", "--fs", "1000"]
-    assert main(["score", *words]) == 0
-
-
 def test_what_was_asked_for_is_in_the_scores(folder):
     assert score(folder, "--seed", "3", "--samples", "99", "--case") == 0
     settings = table.read(folder / "out" / "scores.json").settings
