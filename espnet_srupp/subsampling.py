@@ -42,6 +42,11 @@ def shortest_input(input_layer: str | None) -> int:
     return n
 
 
+def stride(input_layer: str | None) -> int:
+    """Frames from one that the input layer makes to the next."""
+    return math.prod(step for _, step in CONVOLUTIONS.get(input_layer, ()))
+
+
 class Convolutions(nn.Sequential):
     """(B, 1, T, F) -> (B, C, T', F'); on a GPU the first is a matrix product.
 
@@ -130,10 +135,10 @@ class Conv2dSubsampling(nn.Module):
         frames, rows = output_length(T, self.input_layer), self.tile_rows(xs_pad)
         if frames <= rows:
             return self.subsample(xs_pad)
-        stride = self.stride()
-        overlap = shortest_input(self.input_layer) - stride
+        step = stride(self.input_layer)
+        overlap = shortest_input(self.input_layer) - step
         tiles = [
-            xs_pad[:, start * stride : (start + rows) * stride + overlap]
+            xs_pad[:, start * step : (start + rows) * step + overlap]
             for start in range(0, frames, rows)
         ]
         return torch.cat([self.subsample(tile) for tile in tiles], dim=1)
@@ -143,7 +148,7 @@ class Conv2dSubsampling(nn.Module):
         if self.width == 1 and half and xs_pad.is_cpu:
             # oneDNN 3.10 with AMX: a bfloat16 convolution with a stride and an output
             # that is one wide is garbage, so it gets a second column
-            xs_pad = F.pad(xs_pad, (0, self.stride()))
+            xs_pad = F.pad(xs_pad, (0, stride(self.input_layer)))
         x = xs_pad[:, None]  # (B, 1, T, F)
         if half or not torch.is_grad_enabled() or torch.jit.is_tracing():
             # channels last in memory: faster, but for float32 with its backward pass;
@@ -152,16 +157,12 @@ class Conv2dSubsampling(nn.Module):
         x = self.conv(x)[..., : self.width]  # (B, C, T', F')
         return self.linear(x.transpose(1, 2).flatten(2))
 
-    def stride(self) -> int:
-        """Frames for one of T'."""
-        return math.prod(stride for _, stride in CONVOLUTIONS[self.input_layer])
-
     def tile_rows(self, xs_pad: Tensor) -> int:
         """Frames T' of a tile."""
         B, _, features = xs_pad.shape
-        (kernel, stride), *_ = CONVOLUTIONS[self.input_layer]
-        frames = self.stride() // stride  # of the first for one of T'
-        width = (features - kernel) // stride + 1
+        (kernel, step), *_ = CONVOLUTIONS[self.input_layer]
+        frames = stride(self.input_layer) // step  # of the first for one of T'
+        width = (features - kernel) // step + 1
         row = B * self.output_size * frames * width
         tile = TILE_CPU if xs_pad.is_cpu else TILE
         return max(1, tile // (row * computed_in(xs_pad).itemsize))

@@ -1,6 +1,5 @@
 """A trained model of ESPnet, from samples to log-probabilities by CTC."""
 
-import math
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import espnet_srupp.register  # noqa: F401
 from espnet_srupp.compat import TooShortUttError
 from espnet_srupp.longform.features import features, length
 from espnet_srupp.longform.words import Clock, Spelling
-from espnet_srupp.subsampling import CONVOLUTIONS, output_length, shortest_input
+from espnet_srupp.subsampling import output_length, shortest_input, stride
 
 TILE = 1024  # frames whose features, or log-probabilities, are made at once
 ROWS = 2**22  # log-probabilities that exist at once
@@ -80,15 +79,13 @@ class Recogniser:
         Convolutions tell which features a frame is made of. Elsewhere frames are spread
         evenly over the features.
         """
-        stride = width = T / max(1, frames)
+        step = width = T / max(1, frames)
         if frames and frames == output_length(T, self.input_layer):
-            width = shortest_input(self.input_layer)
-            strides = (s for _, s in CONVOLUTIONS.get(self.input_layer, ()))
-            stride = math.prod(strides)
+            width, step = shortest_input(self.input_layer), stride(self.input_layer)
         stft = self.espnet.frontend.stft
         middle = 0 if stft.center else stft.n_fft / 2
-        first = ((width - 1) - stride) / 2 * self.frame + middle / self.rate
-        return Clock(first, stride * self.frame)
+        first = ((width - 1) - step) / 2 * self.frame + middle / self.rate
+        return Clock(first, step * self.frame)
 
     def log_probs(self, xs: Tensor) -> Iterator[Tensor]:
         """CTC's log-probabilities (rows, vocabulary) of encoded frames, in tiles."""
