@@ -44,6 +44,23 @@ def poisoned_memory(monkeypatch):
     torch.use_deterministic_algorithms(False)
 
 
+@pytest.fixture
+def processes():
+    """Marks a test that needs them, where others spare their start."""
+
+
+@pytest.fixture
+def in_process(request, monkeypatch):
+    """Spares the start of processes where `longform` would spread jobs."""
+    if "processes" in request.fixturenames:
+        return
+    for name in ("audio", "score"):
+        monkeypatch.setattr(
+            f"espnet_srupp.longform.{name}.parallel_map",
+            lambda function, jobs, *_: [function(job) for job in jobs],
+        )
+
+
 @pytest.fixture(scope="module")
 def transcribable(tmp_path_factory):
     """A recipe's folder with models and audio."""

@@ -1,4 +1,4 @@
-"""Processes: whether they have ended, how they start faster, how to do without any."""
+"""Processes: whether they have ended, and how they start faster."""
 
 import os
 import subprocess
@@ -67,11 +67,3 @@ def unchecked(*paths: object) -> dict[str, str]:
     given = filter(None, [os.environ.get("PYTHONPATH")])
     found = [ROOT / "tests" / "data" / "unchecked", ROOT, *paths, *given]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, found))}
-
-
-def in_this_process(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
-    """Spares the start of processes where a module would spread jobs."""
-    monkeypatch.setattr(
-        f"{module}.parallel_map",
-        lambda function, jobs, *_: [function(job) for job in jobs],
-    )

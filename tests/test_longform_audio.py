@@ -14,19 +14,14 @@ from data.small_recordings import (
     save,
     write_chapters,
 )
-from processes import in_this_process
 from test_recipe_bad_audio import flac_of
 from test_recipe_mpeg import APE, STEADY, silence
 
 from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
 
+pytestmark = pytest.mark.usefixtures("in_process")
 ALL = {*(f"1-20-{number:04}" for number in range(4)), "1-21-0004"}
-
-
-@pytest.fixture(autouse=True)
-def in_process(monkeypatch):
-    in_this_process(monkeypatch, "espnet_srupp.longform.audio")
 
 
 @pytest.fixture

@@ -13,31 +13,19 @@ from data.small_recordings import (
     provenance,
     write_chapters,
 )
-from processes import in_this_process
 
 from espnet_srupp.longform.__main__ import main
 from espnet_srupp.recipe import datadir, sound
 from espnet_srupp.recipe.audio import format_audio
 from espnet_srupp.recipe.corpora import an4
 
+pytestmark = pytest.mark.usefixtures("in_process")
 ARCHIVE = Path(__file__).parents[2] / "shared" / "data" / "an4.tar.gz"
 
 
 @pytest.fixture
 def chapters(tmp_path):
     return write_chapters(tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def in_process(request, monkeypatch):
-    """Spares the start of processes, but where a test is marked to need them."""
-    if "processes" not in request.fixturenames:
-        in_this_process(monkeypatch, "espnet_srupp.longform.audio")
-
-
-@pytest.fixture
-def processes():
-    """Marks a test that needs them."""
 
 
 def test_utterances_are_joined_in_order_and_the_rest_is_kept(chapters):

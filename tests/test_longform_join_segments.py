@@ -3,16 +3,11 @@
 import numpy as np
 import pytest
 from data.small_recordings import audio, join, noise, provenance, save
-from processes import in_this_process
 
 from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
 
-
-@pytest.fixture(autouse=True)
-def in_process(monkeypatch):
-    """Spares the start of processes."""
-    in_this_process(monkeypatch, "espnet_srupp.longform.audio")
+pytestmark = pytest.mark.usefixtures("in_process")
 
 
 @pytest.fixture

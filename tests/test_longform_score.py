@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import soundfile
 from data.small_sets import POOR, TEXT, cells, score, write, write_sets
-from processes import in_this_process
 
 from espnet_srupp.longform import table
 from espnet_srupp.longform.__main__ import main
@@ -18,22 +17,12 @@ from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.table import write_table
 
+pytestmark = pytest.mark.usefixtures("in_process")
+
 
 @pytest.fixture
 def folder(tmp_path):
     return write_sets(tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def in_process(request, monkeypatch):
-    """Spares the start of processes, but where a test is marked to need them."""
-    if "processes" not in request.fixturenames:
-        in_this_process(monkeypatch, "espnet_srupp.longform.score")
-
-
-@pytest.fixture
-def processes():
-    """Marks a test that needs them."""
 
 
 def test_errors_by_length(folder):

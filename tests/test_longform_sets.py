@@ -2,7 +2,6 @@
 
 import pytest
 from data.small_sets import POOR, TEXT, cells, score, write, write_sets
-from processes import in_this_process
 
 from espnet_srupp.longform import sets, table
 from espnet_srupp.longform.__main__ import main
@@ -10,10 +9,11 @@ from espnet_srupp.recipe import datadir
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.table import write_table
 
+pytestmark = pytest.mark.usefixtures("in_process")
+
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    in_this_process(monkeypatch, "espnet_srupp.longform.score")
+def folder(tmp_path):
     return write_sets(tmp_path)
 
 

@@ -4,14 +4,14 @@ import json
 
 import pytest
 from data.small_sets import SECONDS, cells, score, write_sets
-from processes import in_this_process
 
 from espnet_srupp.longform import usage
 
+pytestmark = pytest.mark.usefixtures("in_process")
+
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    in_this_process(monkeypatch, "espnet_srupp.longform.score")
+def folder(tmp_path):
     return write_sets(tmp_path)
 
 
