@@ -40,18 +40,10 @@ def training(corpus, model):
     return CONF / corpus / f"train_asr_{model}.yaml"
 
 
-def parse(path, tokens=TOKENS):
+def parse(path, tokens=TOKENS, task=ASRTask):
     """The arguments of ESPnet's training with this configuration."""
     words = ["--config", str(path), "--output_dir", "x", "--token_type", "char"]
-    args = ASRTask.get_parser().parse_args(words)
-    args.token_list = tokens
-    return args
-
-
-def parse_lm(path, tokens=TOKENS):
-    """The same of a language model."""
-    words = ["--config", str(path), "--output_dir", "x", "--token_type", "char"]
-    args = LMTask.get_parser().parse_args(words)
+    args = task.get_parser().parse_args(words)
     args.token_list = tokens
     return args
 
@@ -96,7 +88,7 @@ def test_a_step_reaches_every_parameter(path):
 
 @ALL_LANGUAGE_MODELS
 def test_a_step_reaches_every_parameter_of_a_language_model(path):
-    args = parse_lm(path)
+    args = parse(path, task=LMTask)
     # all widths, one layer
     args.lm_conf["layer" if args.lm == "transformer" else "nlayers"] = 1
     model = LMTask.build_model(args).train()
@@ -175,7 +167,7 @@ def test_head_has_the_language_models_size(path):
     found = re.search(r"with (\d+) tokens: ([\d.]+) M parameters", head(path))
     tokens = list(map(str, range(int(found[1]))))
     with torch.device("meta"):
-        model = LMTask.build_model(parse_lm(path, tokens))
+        model = LMTask.build_model(parse(path, tokens, LMTask))
     assert count_parameters(model) / 1e6 == pytest.approx(float(found[2]), abs=0.006)
 
 
