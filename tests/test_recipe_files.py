@@ -84,9 +84,11 @@ def test_the_current_folder_may_be_replaced(tmp_path, monkeypatch):
     assert os.listdir(tmp_path / "set") == ["new"]
 
 
-def test_what_a_killed_run_left_is_cleared(tmp_path):
-    (tmp_path / ".set.partial").mkdir()
-    (tmp_path / ".set.partial" / "half").touch()
+@pytest.mark.parametrize("left", [[".set.partial"], [".set.old", "set"]])
+def test_what_a_killed_run_left_is_cleared(tmp_path, left):
+    for name in left:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
     with atomic_dir(tmp_path / "set") as directory:
         (directory / "new").touch()
     assert os.listdir(tmp_path) == ["set"]
@@ -162,16 +164,6 @@ def test_a_directory_is_on_disk_before_it_takes_its_place(tmp_path, monkeypatch)
     with atomic_dir(tmp_path / "set"):
         pass
     assert calls == [("sync",), ("replace", "set"), ("replace", ".set.partial")]
-
-
-def test_the_old_directory_that_a_killed_run_left_is_cleared(tmp_path):
-    for name in (".set.old", "set"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "file").touch()
-    with atomic_dir(tmp_path / "set") as directory:
-        (directory / "new").touch()
-    assert os.listdir(tmp_path) == ["set"]
-    assert os.listdir(tmp_path / "set") == ["new"]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
