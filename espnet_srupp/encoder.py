@@ -217,7 +217,8 @@ class SRUppEncoder(AbsEncoder):
         Raises:
             TooShortUttError: there is no utterance that is long enough for the
                 subsampling.
-            ValueError: it has `interctc_use_conditioning`, and there is no CTC.
+            ValueError: an utterance is longer than the batch, or it has
+                `interctc_use_conditioning`, and there is no CTC.
         """
         if masks is not None:
             ilens = (~masks).sum(1)

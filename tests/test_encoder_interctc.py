@@ -86,3 +86,10 @@ def test_a_ctc_under_autocast_gets_frames_in_float32(dtype):
     with torch.autocast("cpu", dtype):
         (xs, ((_, inner),)), _, _ = encoder(*batch)
     assert xs.dtype == inner.dtype == torch.float32
+
+
+def test_a_list_that_changes_later_changes_no_intermediate_layer():
+    given = [1]
+    encoder, _ = build(interctc_layer_idx=given)
+    given.append(2)
+    assert encoder.interctc_layer_idx == [1]
