@@ -160,6 +160,14 @@ def test_a_bin_that_no_model_has_decoded_is_left_out(folder):
     assert found == {"0-10": 1, "10-20": 2, "all": 3}
 
 
+def test_a_bin_of_which_no_utterance_is_every_model_s_is_left_out(folder):
+    for model, text, missing in (("good", TEXT, "u2"), ("poor", POOR, "u3")):
+        write(folder / model / "text", {u: text[u] for u in TEXT if u != missing})
+    assert score(folder) == 1
+    found = {bin_: cell.utterances for (bin_, _), cell in cells(folder).items()}
+    assert found == {"0-10": 1, "40+": 1, "all": 2}
+
+
 def test_results_of_something_else_are_told(folder, capsys):
     for model in ("good", "poor"):
         write(folder / model / "text", {"x": "A"})
