@@ -129,7 +129,7 @@ def test_sound_is_found_where_it_is_at_any_rate(script, rate):
 
 def test_of_words_none_of_which_is_right_no_time_is_told(script, tmp_path, monkeypatch):
     times = script("word_times")
-    results, target = [("whole", "w"), ("a", "b")], tmp_path / "figures.json"
+    results, target = {"whole": "w", "a": "b"}, tmp_path / "figures.json"
     given = SimpleNamespace(
         data=tmp_path, joined=tmp_path, results=results, json=target
     )
