@@ -166,6 +166,11 @@ def test_damage_is_one_sentence_with_the_file(tmp_path, damage, said):
         read(source)
 
 
+def test_a_command_in_the_place_of_a_file_is_told_to_be_one():
+    with pytest.raises(RecipeError, match=r"flac -dc a \| .* is a command, which"):
+        waveform.seconds(Source("a", "flac -dc a |"))
+
+
 @pytest.mark.parametrize(
     "times", [(0.5, 1.125), (0.7, 0.8), (0, math.inf), (0, 1e308), (1e307, 1e308)]
 )
