@@ -57,6 +57,7 @@ def load(lm: Path, tokens: Sequence[str]) -> nn.Module:
 @contextmanager
 def without_onednn() -> Iterator[None]:
     """Spares an LSTM of few rows what oneDNN makes of its weights at each call."""
+    # torch.backends.mkldnn.flags sets TF32 too, which torch 2.11 warns about
     before = torch.backends.mkldnn.enabled
     torch.backends.mkldnn.enabled = False
     try:
