@@ -64,8 +64,7 @@ def parse() -> argparse.Namespace:
     parser = machine.parser(__doc__)
     add = parser.add_argument
     add("data", metavar="DATA", type=Path)
-    named = {"type": machine.named, "action": machine.ByName}
-    add("models", metavar="MODEL=EXP", nargs="+", **named)
+    machine.add_named(parser, "models", "MODEL=EXP")
     add("--minutes", type=machine.above_zero, nargs="+", default=[1, 3, 10, 30, 60])
     amount = machine.above_zero
     add("--limit-gib", type=amount, default=12, help="memory each (default: 12)")

@@ -107,8 +107,13 @@ def named(word: str) -> tuple[str, str]:
     return name, path
 
 
+def add_named(parser: argparse.ArgumentParser, dest: str, metavar: str) -> None:
+    """Adds arguments NAME=PATH, which make a dict."""
+    parser.add_argument(dest, metavar=metavar, nargs="+", type=named, action=ByName)
+
+
 class ByName(argparse.Action):
-    """Arguments NAME=PATH as a dict from names, of which no two are equal."""
+    """Makes a dict of names and paths, of which no two have one name."""
 
     def __call__(self, parser, namespace, pairs, option_string=None) -> None:
         for name, times in Counter(name for name, _ in pairs).items():

@@ -41,8 +41,7 @@ def parse() -> argparse.Namespace:
     parser = machine.parser(__doc__)
     add = parser.add_argument
     add("data", metavar="DATA", type=Path)
-    named = {"type": machine.named, "action": machine.ByName}
-    add("models", metavar="MODEL=EXP", nargs="+", **named)
+    machine.add_named(parser, "models", "MODEL=EXP")
     batches = {"nargs": "+", "default": [4, 16, 100], "help": "default: 4 16 100"}
     add("--batch", type=machine.positive, **batches)
     add("--checkpoint", default="valid.acc.ave.pth", help="default: %(default)s")

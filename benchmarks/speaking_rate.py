@@ -40,8 +40,7 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = machine.parser(__doc__)
     parser.add_argument("data", metavar="DATA", type=Path)
-    named = {"type": machine.named, "action": machine.ByName}
-    parser.add_argument("results", metavar="NAME=TEXT", nargs="+", **named)
+    machine.add_named(parser, "results", "NAME=TEXT")
     parser.add_argument(
         "--groups", type=machine.positive, default=4, help="at most (default: 4)"
     )

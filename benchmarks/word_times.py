@@ -74,8 +74,7 @@ def parse() -> argparse.Namespace:
     parser = machine.parser(__doc__)
     parser.add_argument("data", metavar="DATA", type=Path)
     parser.add_argument("joined", metavar="JOINED", type=Path)
-    named = {"type": machine.named, "action": machine.ByName}
-    parser.add_argument("results", metavar="NAME=RESULTS", nargs="+", **named)
+    machine.add_named(parser, "results", "NAME=RESULTS")
     parser.add_argument("--json", type=machine.writable, help="write figures here")
     return parser.parse_args()
 

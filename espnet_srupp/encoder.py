@@ -217,9 +217,11 @@ class SRUppEncoder(AbsEncoder):
         Raises:
             TooShortUttError: there is no utterance that is long enough for the
                 subsampling.
-            ValueError: an utterance is longer than the batch, or it has
-                `interctc_use_conditioning`, and there is no CTC.
+            ValueError: frames have other features than `input_size`, an utterance is
+                longer than the batch, or it has `interctc_use_conditioning`, and there
+                is no CTC.
         """
+        self.check_features(xs_pad)
         if masks is not None:
             ilens = (~masks).sum(1)
         ilens = ilens.to(xs_pad.device, torch.int64)
@@ -237,6 +239,16 @@ class SRUppEncoder(AbsEncoder):
         if self.interctc_layer_idx:
             return (xs, [*outs.items()][:-1]), olens, None
         return ((xs, [*outs.values()]) if return_all_hs else xs), olens, None
+
+    def check_features(self, xs_pad: Tensor) -> None:
+        # convolutions would leave out what their strides do not reach
+        expected = [] if self.input_layer == "embed" else [self.input_size]
+        if list(xs_pad.shape[2:]) != expected:
+            raise ValueError(
+                f"xs_pad is {list(xs_pad.shape)}, and the encoder takes [B, T"
+                f"{''.join(f', {n}' for n in expected)}]: give it features of the "
+                "kind it was made for"
+            )
 
     def encode(
         self,

@@ -145,8 +145,7 @@ class Conv2dSubsampling(nn.Module):
 
     def subsample(self, xs_pad: Tensor) -> Tensor:
         half = computed_in(xs_pad).itemsize < 4
-        widened = self.width == 1 and half and xs_pad.is_cpu
-        if widened:
+        if self.width == 1 and half and xs_pad.is_cpu:
             # oneDNN 3.10 with AMX: a bfloat16 convolution with a stride and an output
             # that is one wide is garbage, so it gets a second column
             xs_pad = F.pad(xs_pad, (0, stride(self.input_layer)))
@@ -155,9 +154,7 @@ class Conv2dSubsampling(nn.Module):
             # channels last in memory: faster, but for float32 with its backward pass;
             # a trace is checked without gradients, so it is the same with them
             x = xs_pad[..., None].permute(0, 3, 1, 2)
-        x = self.conv(x)  # (B, C, T', F')
-        if widened:
-            x = x[..., :-1]
+        x = self.conv(x)[..., : self.width]  # (B, C, T', F')
         return self.linear(x.transpose(1, 2).flatten(2))
 
     def tile_rows(self, xs_pad: Tensor) -> int:

@@ -242,3 +242,11 @@ def test_the_output_can_be_viewed_in_any_shape(training):
     encoder, _ = build()
     xs, *_ = encoder.train(training)(torch.randn(2, 60, 20), torch.tensor([60, 41]))
     assert xs.is_contiguous()
+
+
+@pytest.mark.parametrize("input_layer", ["conv2d", "conv2d8", "linear", None])
+@pytest.mark.parametrize("shape", [(2, 60, 19), (2, 60, 21), (2, 60), (2, 1, 60, 20)])
+def test_other_features_than_those_it_is_made_for_are_refused(input_layer, shape):
+    encoder, _ = build(input_layer=input_layer)
+    with pytest.raises(ValueError, match=r"xs_pad is .* takes \[B, T, 20\]: give it"):
+        encoder(torch.randn(shape), torch.tensor([60, 60]))

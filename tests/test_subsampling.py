@@ -246,11 +246,3 @@ def test_a_convolution_of_half_precision_has_two_columns_at_least():
         found = module(x)
     assert widths == [1, 2]
     torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.05)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("input_size", [7, 20])
-def test_more_features_than_it_is_made_for_are_refused(input_size, dtype):
-    module = Conv2dSubsampling(input_size, 4).to(dtype)
-    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
-        module(torch.randn(1, 50, 2 * input_size, dtype=dtype))
