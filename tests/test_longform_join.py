@@ -183,6 +183,12 @@ def test_a_target_in_a_folder_that_cannot_be_made_is_told(chapters, capsys):
     assert "error: the folder of TARGET, " in capsys.readouterr().err
 
 
+def test_a_target_that_wav_scp_could_not_tell_is_told_first(chapters, capsys):
+    words = [str(chapters / "source"), str(chapters / "\udce9")]
+    assert main(["join", *words, "--num-utts", "2"]) == 1
+    assert "\\udce9 is not UTF-8: rename it" in capsys.readouterr().err
+
+
 def test_what_join_did_not_make_is_not_replaced(chapters, capsys):
     (chapters / "target").mkdir()
     (chapters / "target" / "precious").touch()

@@ -244,6 +244,12 @@ def test_wrong_options_are_told(folder, capsys, words, sentence):
     assert sentence in capsys.readouterr().err
 
 
+def test_a_model_whose_name_files_could_not_hold_is_told_first(folder, capsys):
+    words = [str(folder / "ref"), f"\udce9={folder / 'good'}"]
+    assert main(["score", *words, "--out", str(folder / "out")]) == 1
+    assert "error: the name \\udce9=" in capsys.readouterr().err
+
+
 def test_a_folder_that_cannot_be_made_is_told(folder, capsys):
     (folder / "out").touch()
     assert score(folder) == 1

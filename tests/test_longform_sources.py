@@ -47,7 +47,7 @@ def test_a_name_is_there_once(data):
 def test_a_file_name_that_is_not_utf8_is_told_and_the_rest_is_found():
     sources, problems = found(b"x/\xe9.wav".decode("utf-8", "surrogateescape"), "b.wav")
     assert sources == [Source("b", "b.wav")]
-    assert problems == ["x/\\udce9.wav has a name that is not UTF-8: rename it"]
+    assert problems == ["the name x/\\udce9.wav is not UTF-8: rename it"]
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,7 @@ def test_value(words, name, value):
             ["--longform_models no/exp: there is no such folder"],
             id="no such model",
         ),
+        pytest.param(["--expdir", "\udce9"], ["\\udce9 is not UTF-8"], id="bytes"),
         pytest.param(["--asr_config", "no.yaml"], ["no.yaml"], id="no such file"),
         pytest.param(
             ["--corpus", "aishell", "--AISHELL", "no"], ["--AISHELL no"], id="no folder"

@@ -25,6 +25,7 @@ from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults
 from espnet_srupp.recipe.files import atomic_dir
+from espnet_srupp.recipe.letters import check_utf8
 from espnet_srupp.recipe.options import cores
 from espnet_srupp.recipe.table import read_lines, write_table
 
@@ -171,6 +172,7 @@ def incomplete(segments: Path, found: dict[str, Span]) -> set[str]:
 
 
 def check(given: argparse.Namespace) -> None:
+    check_utf8([str(given.target)])
     for name in ("num_utts", "target_seconds", "nj"):
         value = getattr(given, name)
         if value is not None and not 0 < value < math.inf:

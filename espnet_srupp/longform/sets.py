@@ -8,6 +8,7 @@ from espnet_srupp.longform.groups import shortened
 from espnet_srupp.longform.table import ALL
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.letters import check_utf8
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,10 @@ def read(words: list[str]) -> list[Set]:
     """Reads REFERENCE MODEL=RESULTS ..., once or several times.
 
     Raises:
-        RecipeError: results are missing, or references do not go together (`check`).
+        RecipeError: results are missing, a name is not UTF-8, or references do not go
+            together (`check`).
     """
+    check_utf8(words)
     split: list[list[str]] = []
     for word in words:
         if not split or "=" not in word or (Path(word) / "text").is_file():

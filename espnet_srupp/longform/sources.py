@@ -7,7 +7,7 @@ from pathlib import Path
 
 from espnet_srupp.recipe.datadir import read_segments
 from espnet_srupp.recipe.errors import RecipeError
-from espnet_srupp.recipe.letters import CONTROL
+from espnet_srupp.recipe.letters import CONTROL, check_utf8, shown
 from espnet_srupp.recipe.table import read_table
 
 
@@ -35,10 +35,9 @@ class Source:
         """What changes if the audio does."""
         stat = Path(self.path).stat()
         told = {"bytes": stat.st_size, "changed": stat.st_mtime_ns}
-        path = str(Path(self.path).resolve())
         # a folder's or a link's name that is not UTF-8 could not be written
-        shown = path.encode("utf-8", "backslashreplace").decode()
-        return asdict(self) | {"path": shown} | told
+        path = shown(str(Path(self.path).resolve()))
+        return asdict(self) | {"path": path} | told
 
 
 def find(inputs: Iterable[str], problems: list[str]) -> list[Source]:
@@ -82,9 +81,7 @@ def find(inputs: Iterable[str], problems: list[str]) -> list[Source]:
 
 
 def single(path: str) -> Source:
-    shown = path.encode("utf-8", "backslashreplace").decode()
-    if shown != path:
-        raise RecipeError(f"{shown} has a name that is not UTF-8: rename it")
+    check_utf8([path])
     return Source(re.sub(r"\s", "_", Path(path).stem), path)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from espnet_srupp.recipe import refusals
 from espnet_srupp.recipe.errors import RecipeError
+from espnet_srupp.recipe.letters import check_utf8
 from espnet_srupp.recipe.options import CORPORA, Options
 
 # what may be given relative to the folder in which run.sh was called
@@ -113,9 +114,10 @@ def parse(words: Sequence[str], caller: Path) -> Options:
         caller: the folder where the command was given.
 
     Raises:
-        RecipeError: an unknown option, a value of the wrong kind, a missing file, or
-            two configurations that may be meant.
+        RecipeError: an unknown option, a value of the wrong kind, one that is not
+            UTF-8, a missing file, or two configurations that may be meant.
     """
+    check_utf8(words)
     words = list(joined(words))
     before = list(takewhile(lambda word: word not in HELP, words))
     options = Options(**vars(parser(Options()).parse_args(before)))

@@ -1,8 +1,10 @@
 """What the lines of a data directory may be written with."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
+from espnet_srupp.recipe.errors import RecipeError
 from espnet_srupp.recipe.faults import Faults, note
 
 BLANKS = re.compile("[\t \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
@@ -10,6 +12,18 @@ BLANKS = re.compile("[\t \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
 # wrong encoding leaves; tabs are blanks
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd]")
 LONGEST_ID = 200  # bytes; a file's name may have 255, with what is put around the id
+
+
+def shown(name: str) -> str:
+    """A name of the file system, bytes that are not UTF-8 spelt out."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def check_utf8(names: Iterable[str]) -> None:
+    """Raises RecipeError where one is not UTF-8, as files could not hold it."""
+    for name in names:
+        if shown(name) != name:
+            raise RecipeError(f"the name {shown(name)} is not UTF-8: rename it")
 
 
 def single_blanks(text: dict[str, str]) -> dict[str, str]:
