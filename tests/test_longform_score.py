@@ -244,10 +244,17 @@ def test_wrong_options_are_told(folder, capsys, words, sentence):
     assert sentence in capsys.readouterr().err
 
 
-def test_a_model_whose_name_files_could_not_hold_is_told_first(folder, capsys):
-    words = [str(folder / "ref"), f"\udce9={folder / 'good'}"]
-    assert main(["score", *words, "--out", str(folder / "out")]) == 1
-    assert "error: the name \\udce9=" in capsys.readouterr().err
+@pytest.mark.parametrize("inside", [0, 1], ids=["model", "current-folder"])
+def test_a_name_that_files_could_not_hold_is_told_first(
+    folder, monkeypatch, capsys, inside
+):
+    reference = (folder / "ref").rename(folder / ("\udce9" if inside else "ref"))
+    monkeypatch.chdir(reference)
+    model = "good" if inside else "\udce9"
+    words = [".", f"{model}={folder / 'good'}", "--out", str(folder / "out")]
+    assert main(["score", *words]) == 1
+    assert "\\udce9 is not UTF-8: rename it" in capsys.readouterr().err
+    assert not (folder / "out" / "scores.md").exists()
 
 
 def test_a_folder_that_cannot_be_made_is_told(folder, capsys):

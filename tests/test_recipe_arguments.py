@@ -93,7 +93,6 @@ def test_value(words, name, value):
             ["--longform_models no/exp: there is no such folder"],
             id="no such model",
         ),
-        pytest.param(["--expdir", "\udce9"], ["\\udce9 is not UTF-8"], id="bytes"),
         pytest.param(["--asr_config", "no.yaml"], ["no.yaml"], id="no such file"),
         pytest.param(
             ["--corpus", "aishell", "--AISHELL", "no"], ["--AISHELL no"], id="no folder"
@@ -167,6 +166,13 @@ def test_a_corpus_is_sought_in_the_callers_folder_and_has_an_absolute_path(tmp_p
         expected = os.path.abspath(tmp_path / path)
         assert given.AISHELL == given.folder == expected
     assert options().folder == ""
+
+
+def test_a_corpus_in_a_folder_whose_name_records_could_not_hold_is_refused(tmp_path):
+    caller = tmp_path / "\udce9"
+    caller.mkdir()
+    with pytest.raises(RecipeError, match=r"\\udce9 is not UTF-8: rename it"):
+        options("--corpus", "aishell", "--AISHELL", ".", caller=caller)
 
 
 def test_models_to_compare_are_sought_in_the_callers_folder(tmp_path):

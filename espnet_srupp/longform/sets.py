@@ -26,7 +26,6 @@ def read(words: list[str]) -> list[Set]:
         RecipeError: results are missing, a name is not UTF-8, or references do not go
             together (`check`).
     """
-    check_utf8(words)
     split: list[list[str]] = []
     for word in words:
         if not split or "=" not in word or (Path(word) / "text").is_file():
@@ -38,6 +37,9 @@ def read(words: list[str]) -> list[Set]:
                 f"no MODEL=RESULTS follows {reference}: give for example srupp=DIR"
             )
     sets = [Set(named(first), read_models(models)) for first, *models in split]
+    for each in sets:
+        # as scores.json tells them
+        check_utf8(map(str, (each.reference, *each.models, *each.models.values())))
     if len(sets) > 1:
         check(sets)
     return sets

@@ -114,10 +114,9 @@ def parse(words: Sequence[str], caller: Path) -> Options:
         caller: the folder where the command was given.
 
     Raises:
-        RecipeError: an unknown option, a value of the wrong kind, one that is not
-            UTF-8, a missing file, or two configurations that may be meant.
+        RecipeError: an unknown option, a value of the wrong kind, a missing file, or
+            two configurations that may be meant.
     """
-    check_utf8(words)
     words = list(joined(words))
     before = list(takewhile(lambda word: word not in HELP, words))
     options = Options(**vars(parser(Options()).parse_args(before)))
@@ -168,7 +167,9 @@ def find(name: str, path: str, caller: Path) -> str:
         if kind == "file" and candidate.is_file():
             return f"{candidate}{keys}"
         if kind == "folder" and candidate.is_dir():
-            return os.path.abspath(candidate)
+            folder = os.path.abspath(candidate)
+            check_utf8([folder])
+            return folder
     told = " or ".join(dict.fromkeys(str(folder) for folder in (Path.cwd(), caller)))
     raise RecipeError(f"--{name} {path}: there is no such {kind} in {told}")
 
