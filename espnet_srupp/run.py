@@ -36,6 +36,7 @@ try:
     import espnet_srupp.register  # noqa: F401
     from espnet_srupp.checkpoint import save_whole
     from espnet_srupp.compat import exists
+    from espnet_srupp.heap import keep_freed
     from espnet_srupp.names import take_whole
     from espnet_srupp.precision import mix_on_cpu
 except ImportError as error:
@@ -76,6 +77,7 @@ def words(given: list[str]) -> list[str]:
 def main() -> Any:
     """Runs what the command line says; returns what the program's main() does."""
     given = words(sys.argv[1:])
+    keep_freed()
     take_whole()
     match given:
         case ["-h" | "--help"]:

@@ -191,10 +191,12 @@ def test_without_frames_no_saved_state_is_read(monkeypatch):
     run(tensors, lengths)
 
 
+@pytest.mark.parametrize("start", [0.0, 1.0])
 @pytest.mark.parametrize("magnitude", [1e-40, 1e4, 3e38])
-def test_finite_input_gives_finite_output(magnitude):
+def test_finite_input_gives_finite_output(magnitude, start):
     tensors, lengths = make(12, 2, 8, [12, 5], torch.float32)
     with torch.no_grad():
+        tensors["c0"].mul_(start)
         for tensor in tensors.values():
             tensor.mul_(magnitude).clamp_(-3e38, 3e38)
         tensors["u"][:, :, 2].clamp_(-1e30, 1e30)

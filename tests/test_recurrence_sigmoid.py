@@ -5,13 +5,13 @@ import pytest
 from numba import njit
 
 from espnet_srupp.recurrence.compiled import FLAGS
-from espnet_srupp.recurrence.sigmoid import sigmoid
+from espnet_srupp.recurrence.sigmoid import scale, sigmoid, unscale
 
 
 @njit(error_model="numpy", fastmath=FLAGS)  # no cache, which knows tests/ alone
 def all_of(numbers, results):
     for i in range(numbers.size):
-        results[i] = sigmoid(numbers[i])
+        results[i] = sigmoid(scale(numbers[i]))
 
 
 # bounds in kernels/README.md
@@ -36,3 +36,16 @@ def test_every_kind_of_nan_stays_nan(dtype):
     results = np.empty_like(numbers)
     all_of(numbers, results)
     assert np.isnan(results).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_is_scaled_is_what_was_given_when_it_is_scaled_back(dtype):
+    @njit
+    def there_and_back(numbers, results):
+        for i in range(numbers.size):
+            results[i] = unscale(scale(numbers[i]))
+
+    numbers = np.linspace(-9, 9, 1001).astype(dtype)
+    results = np.empty_like(numbers)
+    there_and_back(numbers, results)
+    np.testing.assert_allclose(results, numbers, rtol=2 * np.finfo(dtype).eps)

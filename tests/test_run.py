@@ -5,6 +5,7 @@ import inspect
 import os
 import subprocess
 import sys
+import textwrap
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def call(monkeypatch, capsys, tmp_path):
     """Calls the runner with arguments; programs lie in tmp_path."""
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    monkeypatch.setattr(run, "keep_freed", lambda: None)  # for all tests after this
 
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["run.py", *map(str, arguments)])
@@ -85,6 +87,21 @@ def run_script(folder, text, *words):
     return subprocess.run(
         words, cwd=folder, env=unchecked(), stdout=subprocess.PIPE, text=True
     )
+
+
+def test_memory_is_kept(tmp_path):
+    program = """
+        import resource, torch
+
+        def faults():
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            torch.ones(2**24)
+            return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+        def main():
+            return min(faults() for _ in range(20)) > 1000
+    """
+    assert run_script(tmp_path, textwrap.dedent(program)).returncode == 0
 
 
 def test_the_exit_code_is_the_programs(tmp_path):

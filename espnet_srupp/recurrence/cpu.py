@@ -34,7 +34,7 @@ def forward(
     out = empty(_frames(x, v), (T, B, D))
     out += c0.copy(), *empty(v.dtype, (T if save_c else 0, B, D))
     u, steps = u.reshape(T * B * 3, D), (3 * B, 3, 1)
-    given = 0, T, np.arange(B), u, steps, *arrays, mask, lengths, *out
+    given = 0, T, np.arange(B), u, steps, *arrays, mask, lengths, *out, False
     run(loops.forward, v.dtype, blocks(D, bidirectional), B, *given)
     h, c_last, c = map(to_torch, out)
     return h.to(x.dtype), c_last, c if save_c else c.view(0)

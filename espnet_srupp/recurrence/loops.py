@@ -11,7 +11,7 @@ Letters as in kernels/README.md; a `d` before a letter makes it a gradient.
 from .bfloat16 import put, widen
 from .compiled import jit
 from .prefetch import fetch
-from .sigmoid import sigmoid
+from .sigmoid import scale, sigmoid, unscale
 
 # most channels of a block: enough to walk whole memory pages, few enough for two
 # threads to share one long utterance
@@ -20,6 +20,8 @@ BLOCK = 1024
 # of a cache, and their numbers push each other out
 ROW = BLOCK + 32
 SIZE = 16 * ROW
+# the gates' weights and biases up to which float32 holds what they are scaled to
+MOST = 2e38
 V0, V1, B0, B1, MASK, C, R, DC, DX, DU0, DU1, DU2, DV0, DV1, DB0, DB1 = range(
     0, SIZE, ROW
 )
@@ -27,10 +29,16 @@ V0, V1, B0, B1, MASK, C, R, DC, DX, DU0, DU1, DU2, DV0, DV1, DB0, DB1 = range(
 
 @jit
 def _begin(w, v, b, mask, c):
-    """Fills the rows that both passes need from v, b (2, n), mask and c (n,)."""
+    """Fills the rows that both passes need from v, b (2, n), mask and c (n,).
+
+    Rows V and B as the sigmoid wants them, and finite, since an infinite V makes NaN of
+    a state that is 0.
+    """
     n = c.size
-    w[V0 : V0 + n], w[V1 : V1 + n] = v[0], v[1]
-    w[B0 : B0 + n], w[B1 : B1 + n] = b[0], b[1]
+    for gate in range(2):
+        for i in range(n):
+            w[V0 + gate * ROW + i] = scale(max(min(v[gate, i], MOST), -MOST))
+            w[B0 + gate * ROW + i] = scale(max(min(b[gate, i], MOST), -MOST))
     w[MASK : MASK + n], w[C : C + n] = mask, c
 
 
@@ -53,8 +61,8 @@ def _state(u0, u1, u2, w):
     """c = f c + (1 - f) u2, and r"""
     for i in range(u0.size):
         c = w[C + i]
-        f = sigmoid(widen(u0[i]) + (w[V0 + i] * c + w[B0 + i]))
-        w[R + i] = sigmoid(widen(u1[i]) + (w[V1 + i] * c + w[B1 + i]))
+        f = sigmoid(scale(widen(u0[i])) + (w[V0 + i] * c + w[B0 + i]))
+        w[R + i] = sigmoid(scale(widen(u1[i])) + (w[V1 + i] * c + w[B1 + i]))
         candidate = widen(u2[i])
         w[C + i] = candidate + f * (c - candidate)
 
@@ -86,13 +94,14 @@ def forward(
     h,
     state,
     c,
+    cached,
 ):
     """Jobs worker, worker + workers, ...: fills h and, unless empty, c; `w` (SIZE,).
 
     It walks `frames` frames of these rows of the batch from frame `first` on. In u
     (N, n), which begins with the first block's channel, a frame, a row and a gate are
     `steps` away from the next. `state` (B, D) goes from the one before these frames to
-    the one after them.
+    the one after them. `cached`: u is in the cache.
     """
     offset = blocks[0, 0]
     step_t, step_k, step_gate = steps
@@ -108,9 +117,9 @@ def forward(
             t, at = first + i, i * step_t + k * step_k
             if step + 1 < length:
                 way = -1 if back else 1
-                for gate in range(3):
-                    fetch(u[at + way * step_t + gate * step_gate, s_u])
                 fetch(x[t + way, row, s])
+                for gate in range(0 if cached else 3):
+                    fetch(u[at + way * step_t + gate * step_gate, s_u])
             u0, u1, u2 = u[at, s_u], u[at + step_gate, s_u], u[at + 2 * step_gate, s_u]
             _state(u0, u1, u2, w)
             _highway(x[t, row, s], w, h[t, row, s])
@@ -129,8 +138,8 @@ def _gradients(u0, u1, u2, x, dh, before, w):
     for i in range(u0.size):
         earlier, dh_i = before[i], widen(dh[i])
         candidate, x_i = widen(u2[i]), widen(x[i])
-        f = sigmoid(widen(u0[i]) + (w[V0 + i] * earlier + w[B0 + i]))
-        r = sigmoid(widen(u1[i]) + (w[V1 + i] * earlier + w[B1 + i]))
+        f = sigmoid(scale(widen(u0[i])) + (w[V0 + i] * earlier + w[B0 + i]))
+        r = sigmoid(scale(widen(u1[i])) + (w[V1 + i] * earlier + w[B1 + i]))
         dr = dh_i * (w[C + i] * w[MASK + i] - x_i) * (r - r * r)
         dc = w[DC + i] + dh_i * r * w[MASK + i]
         df = dc * (earlier - candidate) * (f - f * f)
@@ -142,7 +151,7 @@ def _gradients(u0, u1, u2, x, dh, before, w):
         w[DV1 + i] += dr * earlier
         w[DB0 + i] += df
         w[DB1 + i] += dr
-        w[DC + i] = f * dc + w[V0 + i] * df + w[V1 + i] * dr
+        w[DC + i] = f * dc + unscale(w[V0 + i] * df + w[V1 + i] * dr)
         w[C + i] = earlier
 
 

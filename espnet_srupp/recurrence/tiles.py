@@ -114,7 +114,8 @@ def project(
                 for gate, out in zip(columns[job // groups], to_torch(u), strict=True):
                     torch.mm(q_tile, gate, out=out)
                 u, steps = u.reshape(3 * m, n), (len(rows), 1, m)
-                loops.forward(w, block, 0, 1, first, frames, rows, u, steps, *fixed)
+                where = first, frames, rows, u, steps
+                loops.forward(w, block, 0, 1, *where, *fixed, True)
 
     # for profilers, as the operator of the whole has a name
     with record_function("espnet_srupp::recurrence_tiles"):
