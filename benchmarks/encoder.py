@@ -4,11 +4,11 @@
 
 Each configuration is an ESPnet YAML (`encoder` and `encoder_conf` are read), and BASE
 the one that the ratios are to. Random features, 10 ms a frame; times are medians of
-alternating runs; memory is that of a run in a process of its own. A CPU's is kept from
-run to run, as by espnet_srupp.run. Single utterances are of each of --seconds, a batch
-has lengths spread evenly between the least and the most of them; with --lengths there
-are five batches of a corpus, from short utterances to long ones, of about as much audio
-each as --batch utterances have on average.
+alternating runs; memory is that of a run in a process of its own. Training steps keep a
+CPU's from one to the next, as by espnet_srupp.run. Single utterances are of each of
+--seconds, a batch has lengths spread evenly between the least and the most of them;
+with --lengths there are five batches of a corpus, from short utterances to long ones,
+of about as much audio each as --batch utterances have on average.
 """
 
 import argparse
@@ -40,7 +40,8 @@ PARTS = 5  # of a corpus, by length
 
 def main() -> None:
     args = parse()
-    keep_freed()
+    if args.train:
+        keep_freed()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     meter = Meter(args.device, getattr(torch, args.dtype), args.train)
@@ -209,7 +210,8 @@ def memory_beside(path: Path, given: dict, ilens: torch.Tensor, meter: Meter) ->
 
 
 def memory_alone(path: Path, ilens: torch.Tensor, meter: Meter, threads: int) -> int:
-    keep_freed()
+    if meter.train:
+        keep_freed()
     torch.set_num_threads(threads)
     given = load(path, meter.train, meter)
     return memory_of(given["encoder"], prepare(given, ilens, meter), meter)

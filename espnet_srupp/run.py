@@ -8,8 +8,9 @@ usage: python3 -m espnet_srupp.run -m MODULE [ARGUMENT ...]
 The module or script is imported and its main() called, as every program of ESPnet has
 one. In ESPnet's recipes: ./run.sh --python "python3 -m espnet_srupp.run"
 
-With ESPNET_SRUPP_DETERMINISTIC=1 in the environment a training on a GPU gives the same
-bits in every run, more slowly. On a CPU it always does.
+A training (asr_train and others) keeps what memory it frees for its next step. With
+ESPNET_SRUPP_DETERMINISTIC=1 in the environment one on a GPU gives the same bits in
+every run, more slowly. On a CPU it always does.
 """
 
 # This must be an ordinary module, neither a __main__.py nor a wrapper around runpy:
@@ -77,7 +78,6 @@ def words(given: list[str]) -> list[str]:
 def main() -> Any:
     """Runs what the command line says; returns what the program's main() does."""
     given = words(sys.argv[1:])
-    keep_freed()
     take_whole()
     match given:
         case ["-h" | "--help"]:
@@ -101,6 +101,9 @@ def main() -> Any:
         sys.exit(f"error: {program.__name__} has no main() to run: choose a program.")
     if trainer := sys.modules.get("espnet2.train.trainer"):
         mix_on_cpu(trainer)
+    if program.__name__.endswith("_train"):
+        # not of `longform transcribe`, which tells what each utterance takes
+        keep_freed()
     began = given[: len(given) - len(arguments)]
     os.environ[STARTED] = "\n".join([f"{os.getpid()}", *began])
     return program.main()

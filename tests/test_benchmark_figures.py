@@ -1,6 +1,8 @@
 """What benchmarks/ reckons from what it has measured."""
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from data.small_encoder import SMALL
 
 from espnet_srupp.recipe.datadir import DataDir
 from espnet_srupp.recipe.epochs import Epoch
@@ -151,3 +154,43 @@ def test_gradients_are_not_of_more_utterances_than_there_are(script, monkeypatch
     config = SimpleNamespace(output_dir="exp/a", train_data_path_and_name_and_type=[])
     with pytest.raises(RecipeError, match="exp/a: .* 39 utterances, fewer than 2 "):
         next(gradients.draw(config, 2))
+
+
+@pytest.fixture
+def kept_memory(script, monkeypatch):
+    """The script, whose two processes are this one, in which nothing is kept."""
+    module = script("kept_memory")
+
+    class Pool(ThreadPoolExecutor):
+        def __init__(self, *_):
+            super().__init__(1)
+
+    monkeypatch.setattr(module, "ProcessPoolExecutor", Pool)
+    return module
+
+
+def test_a_ratio_of_times_is_that_with_memory_kept_to_that_without(
+    kept_memory, monkeypatch
+):
+    def train(*given):
+        taken = 2.0 if given[-1] else 4.0
+        return {"ms": taken, "faults": 0, "system": 0, "mib": 0, "parameters": [1.0]}
+
+    monkeypatch.setattr(kept_memory, "train", train)
+    assert kept_memory.pair(Path("x"), 1, [0], [1])["ratio"] == 0.5
+
+
+def test_trainings_that_end_differently_have_no_ratio(kept_memory, monkeypatch):
+    monkeypatch.setattr(kept_memory, "train", lambda *given: {"parameters": given[-1]})
+    with pytest.raises(SystemExit, match="different parameters"):
+        kept_memory.pair(Path("x"), 1, [0], [1])
+
+
+def test_the_same_steps_end_with_the_same_parameters(kept_memory, tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text(json.dumps({"encoder": "srupp", "encoder_conf": SMALL}))
+    cpus = sorted(os.sched_getaffinity(0))
+    first, second = (kept_memory.train(path, 2, cpus, keep=False) for _ in range(2))
+    assert first["parameters"] == second["parameters"]
+    assert len(first["times"]) == 2
+    assert min(first["ms"], first["mib"]) > 0

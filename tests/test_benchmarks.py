@@ -23,6 +23,7 @@ BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
+    monkeypatch.setenv("MALLOC_MMAP_MAX_", "1")  # nothing is kept for all tests after
 
 
 class Profiler:
@@ -159,6 +160,7 @@ def test_nan_is_a_difference():
         ("same_transcript", "data a=b a=c", "MODEL=EXP: the name a is given 2 times"),
         ("speaking_rate", "data a=b a=c", "NAME=TEXT: the name a is given 2 times"),
         ("word_times", "data d a=b a=c", "NAME=RESULTS: the name a is given 2 times"),
+        ("kept_memory", "{file} --steps 0", "argument --steps: 0 is not 1 or more"),
         ("study", "exp --out x", "argument VARIANT=EXP: exp is not NAME=PATH"),
     ],
 )
@@ -325,7 +327,6 @@ def test_a_model_that_fails_at_once_is_in_the_picture(tmp_path, monkeypatch):
     monkeypatch.setattr(
         Figure, "savefig", lambda figure, *_, **__: drawn.append(figure)
     )
-
     done = {"computing_seconds": 1.0, "peak_bytes": 2**30}
     report = {"threads": 2, "processor": "x", "rows": []}
     for model, found in (("a", done), ("b", {"failed": "killed"})):
