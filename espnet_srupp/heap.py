@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import sys
 
 # of malloc.h: blocks that come from the system one by one and go back to it when they
 # are freed, and beyond how many free bytes others do
@@ -27,8 +28,10 @@ def keep_freed() -> bool:
         Whether it does: not by another C library than glibc, and not where the
         environment tells glibc how to go about it (`chosen`).
     """
+    if chosen() or sys.platform != "linux":
+        return False
     library = ctypes.CDLL(None)
-    if chosen() or not hasattr(library, "mallopt"):
+    if not hasattr(library, "mallopt"):
         return False
     given = (M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, NEVER)
     return all([library.mallopt(*each) for each in given])

@@ -1,6 +1,6 @@
 """Memory that was freed is kept, unless a user has chosen otherwise."""
 
-import ctypes
+import platform
 import subprocess
 import sys
 from unittest.mock import Mock
@@ -29,7 +29,7 @@ kept = heap.keep_freed()
 print(kept, first, min(taken() for _ in range(5)))
 """
 needs_glibc = pytest.mark.skipif(
-    not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"), reason="needs glibc"
+    platform.libc_ver()[0] != "glibc", reason="needs glibc"
 )
 
 
@@ -51,6 +51,7 @@ def test_the_next_tensors_take_no_new_pages(nothing_chosen):
 @pytest.mark.parametrize("name", [*heap.CHOICES])
 def test_what_a_user_has_chosen_stays(nothing_chosen, name, monkeypatch):
     library = Mock()
+    monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(heap.ctypes, "CDLL", lambda _: library)
     value = "glibc.malloc.mmap_max=1" if name == "GLIBC_TUNABLES" else "65536"
     monkeypatch.setenv(name, value)
@@ -61,6 +62,13 @@ def test_what_a_user_has_chosen_stays(nothing_chosen, name, monkeypatch):
 def test_a_tunable_of_something_else_is_no_choice(nothing_chosen, monkeypatch):
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.cpu.x86_ibt=off")
     assert not heap.chosen()
+
+
+def test_another_system_keeps_its_way(nothing_chosen, monkeypatch):
+    # Windows has no library without a name
+    monkeypatch.setattr(heap.ctypes, "CDLL", Mock(side_effect=TypeError))
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert not heap.keep_freed()
 
 
 def test_another_c_library_keeps_its_way(nothing_chosen, monkeypatch):
