@@ -15,15 +15,17 @@ PARTS = {
     "norms": ("norm",),
     "copies": ("copy", "cat", "contiguous", "clone", "fill"),
 }
+RUNS = 3  # as in one of them a thread may wait for another
 
 
 def shares(run: Callable[[], None], device: str) -> dict[str, float]:
-    """The share of each part in the time of all operators of one run."""
+    """The share of each part in the time of all operators of some runs."""
     activities = [ProfilerActivity.CPU]
     if device == "cuda":
         activities.append(ProfilerActivity.CUDA)
     with torch.profiler.profile(activities=activities) as profiler:
-        run()
+        for _ in range(RUNS):
+            run()
     times = dict.fromkeys([*PARTS, "rest"], 0.0)
     for event in profiler.key_averages():
         # a GPU's time is told twice, of kernels and of the operators that start them

@@ -12,6 +12,7 @@ LAYERS = {
     "compat": 0,
     "children": 0,
     "determinism": 0,
+    "heap": 0,
     "hooks": 0,
     "mirroring": 0,
     "names": 0,
