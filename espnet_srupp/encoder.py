@@ -9,19 +9,26 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from typeguard import typechecked
 
+from espnet_srupp import buckets
 from espnet_srupp.compat import AbsEncoder
 from espnet_srupp.layer import SRUppLayer, call, compiled
 from espnet_srupp.padding import cut, repeat_last
 from espnet_srupp.pooling import of_layers, on_means, stacks
 from espnet_srupp.precision import set_apart
-from espnet_srupp.subsampling import input_module, output_length
+from espnet_srupp.subsampling import (
+    input_module,
+    output_length,
+    shortest_input,
+    stride,
+)
 
 
 class SRUppEncoder(AbsEncoder):
     """Subsampling, a linear layer to `hidden_size`, SRU++ layers, a linear layer out.
 
     Every utterance is encoded as if it were alone: lengths, masks and the backward
-    direction follow its own frames, and memory grows linearly with them.
+    direction follow its own frames, and memory grows linearly with them. On a CPU those
+    of like lengths are encoded together (`buckets`).
 
     Args:
         input_size: features per frame; the number of tokens for `input_layer: embed`.
@@ -50,7 +57,8 @@ class SRUppEncoder(AbsEncoder):
         fan_in_init: draws the layers' matrices by their fan-in; False: as Xavier does.
         interctc_layer_idx: layers (from 1) whose outputs are returned as well.
         interctc_use_conditioning: adds what the CTC makes of those to what follows.
-        layer_drop_rate: probability that a training batch passes a layer by.
+        layer_drop_rate: probability that a training batch, on a CPU a bucket of it,
+            passes a layer by.
         layer_pooling: by layer, the frames whose mean it takes as one, so that it has
             fewer (`pooling.on_means`); empty: 1 for all of them.
         gradient_checkpointing: training keeps the layers' inputs alone and computes
@@ -119,6 +127,7 @@ class SRUppEncoder(AbsEncoder):
             f"{num_blocks - 1}"
         )
         self.input_size = input_size
+        self.layer_size = hidden_size * attention_size
         self.input_layer = input_layer
         self.layer_drop_rate = layer_drop_rate
         self.layer_pooling = of_layers(layer_pooling, num_blocks)
@@ -231,7 +240,13 @@ class SRUppEncoder(AbsEncoder):
         if return_all_hs and not self.interctc_layer_idx:
             ends |= {*range(1, last)}
         xs_pad, broken = set_apart(xs_pad)
-        outs, olens = self.encode(xs_pad, ilens, padded, ends, ctc)
+        encode = partial(self.encode, ends=ends, ctc=ctc)
+        _, *inner = self.modules()
+        if padded and buckets.serves(xs_pad, inner):
+            least, cost = shortest_input(self.input_layer), self.bucket_cost()
+            outs, olens = buckets.in_buckets(encode, xs_pad, ilens, least, cost)
+        else:
+            outs, olens = encode(xs_pad, ilens, padded)
         if broken is not None:
             broken = broken[:, None, None]
             outs = {i: xs.masked_fill(broken, math.nan) for i, xs in outs.items()}
@@ -249,6 +264,11 @@ class SRUppEncoder(AbsEncoder):
                 f"{''.join(f', {n}' for n in expected)}]: give it features of the "
                 "kind it was made for"
             )
+
+    def bucket_cost(self) -> float:
+        """Padded frames that take as long as to begin another batch."""
+        rows = torch.get_num_threads() * buckets.WORK / self.layer_size
+        return rows * stride(self.input_layer)
 
     def encode(
         self,

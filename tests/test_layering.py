@@ -22,6 +22,7 @@ LAYERS = {
     "attention": 2,
     "pooling": 2,
     "subsampling": 2,
+    "buckets": 3,
     "layer": 3,
     "padding": 3,
     "encoder": 4,
