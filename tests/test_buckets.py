@@ -117,6 +117,18 @@ def grads(model):
     return {name: p.grad for name, p in model.named_parameters()}
 
 
+def test_same_seed_same_training_step():
+    encoder, _ = build(layer_drop_rate=0.3)
+    found = []
+    for model in (encoder, copy.deepcopy(encoder)):
+        args = batch(torch.float32)  # seeds
+        xs, _, _ = model.train()(*args)
+        xs.sin().sum().backward()
+        found.append({"xs": xs, **grads(model)})
+    one, other = found
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
 def test_token_ids_go_by_buckets_too():
     encoder, _ = build(input_layer="embed")
     encoder.eval()
