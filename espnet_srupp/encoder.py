@@ -3,6 +3,7 @@
 import math
 from collections.abc import Set
 from functools import partial
+from itertools import islice
 
 import torch
 from torch import Tensor, nn
@@ -241,8 +242,7 @@ class SRUppEncoder(AbsEncoder):
             ends |= {*range(1, last)}
         xs_pad, broken = set_apart(xs_pad)
         encode = partial(self.encode, ends=ends, ctc=ctc)
-        _, *inner = self.modules()
-        if padded and buckets.serves(xs_pad, inner):
+        if padded and buckets.serves(xs_pad, islice(self.modules(), 1, None)):
             least, cost = shortest_input(self.input_layer), self.bucket_cost()
             outs, olens = buckets.in_buckets(encode, xs_pad, ilens, least, cost)
         else:
