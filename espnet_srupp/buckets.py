@@ -27,6 +27,15 @@ def serves(x: Tensor, modules: Iterable[nn.Module]) -> bool:
     return computed_in(x).itemsize > 2 and not watched(modules)
 
 
+def cost(layer_size: int) -> float:
+    """Padded frames of layers that take as long as to begin another batch.
+
+    Args:
+        layer_size: numbers of one of a layer's large matrices, d d'.
+    """
+    return torch.get_num_threads() * WORK / layer_size
+
+
 def in_buckets(
     encode: Callable[[Tensor, Tensor, bool], Outputs],
     xs_pad: Tensor,

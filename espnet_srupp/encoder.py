@@ -16,6 +16,7 @@ from espnet_srupp.layer import SRUppLayer, call, compiled
 from espnet_srupp.padding import cut, repeat_last
 from espnet_srupp.pooling import of_layers, on_means, stacks
 from espnet_srupp.precision import set_apart
+from espnet_srupp.ranges import check_rates, check_sizes
 from espnet_srupp.subsampling import (
     input_module,
     output_length,
@@ -128,6 +129,7 @@ class SRUppEncoder(AbsEncoder):
             f"{num_blocks - 1}"
         )
         self.input_size = input_size
+        # of its own, as who quantises the layers replaces their matrices
         self.layer_size = hidden_size * attention_size
         self.input_layer = input_layer
         self.layer_drop_rate = layer_drop_rate
@@ -243,7 +245,8 @@ class SRUppEncoder(AbsEncoder):
         xs_pad, broken = set_apart(xs_pad)
         encode = partial(self.encode, ends=ends, ctc=ctc)
         if padded and buckets.serves(xs_pad, islice(self.modules(), 1, None)):
-            least, cost = shortest_input(self.input_layer), self.bucket_cost()
+            cost = buckets.cost(self.layer_size) * stride(self.input_layer)
+            least = shortest_input(self.input_layer)
             outs, olens = buckets.in_buckets(encode, xs_pad, ilens, least, cost)
         else:
             outs, olens = encode(xs_pad, ilens, padded)
@@ -264,11 +267,6 @@ class SRUppEncoder(AbsEncoder):
                 f"{''.join(f', {n}' for n in expected)}]: give it features of the "
                 "kind it was made for"
             )
-
-    def bucket_cost(self) -> float:
-        """Padded frames that take as long as to begin another batch."""
-        rows = torch.get_num_threads() * buckets.WORK / self.layer_size
-        return rows * stride(self.input_layer)
 
     def encode(
         self,
@@ -342,17 +340,3 @@ class SRUppEncoder(AbsEncoder):
             )
         xs = self.conditioning_output(self.conditioning_layer(ctc.softmax(xs)))
         return xs.transpose(0, 1)
-
-
-def check_sizes(**sizes: int) -> None:
-    """Raises ValueError for a size below 1."""
-    for name, value in sizes.items():
-        if value < 1:
-            raise ValueError(f"{name} is {value}: give 1 or more")
-
-
-def check_rates(**rates: float) -> None:
-    """Raises ValueError for a rate that is not in [0, 1]."""
-    for name, value in rates.items():
-        if not 0 <= value <= 1:
-            raise ValueError(f"{name} is {value}: give a number from 0 to 1")

@@ -8,6 +8,7 @@ import torch
 from data.small_encoder import VARIANTS, build
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from espnet_srupp import buckets
 
@@ -150,6 +151,23 @@ def test_who_watches_the_encoder_changes_nothing():
     encoder, _ = build()
     encoder.register_forward_hook(lambda *_: None)
     assert len(sizes(encoder, *batch(torch.float32))) == 4
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_who_traces_gets_a_batch_of_any_lengths():
+    encoder, _ = build()
+    encoder.eval().requires_grad_(False)
+    xs_pad, ilens = batch(torch.float32)
+    with torch.no_grad():
+        alike = torch.full_like(ilens, 103)
+        alike[1] = 60
+        traced = torch.jit.trace(lambda *args: encoder(*args)[:2], (xs_pad, alike))
+        graph = make_fx(lambda *args: encoder(*args)[:2])(xs_pad[:, :103], alike)
+        expected = as_a_whole(encoder, xs_pad, ilens)[:2]
+        found = traced(xs_pad, ilens)
+        torch.testing.assert_close(found[0][:, :25], expected[0])
+        torch.testing.assert_close(found[1], expected[1])
+        torch.testing.assert_close(graph(xs_pad[:, :103], ilens), expected)
 
 
 def test_types_of_16_bits_have_one_batch():

@@ -17,6 +17,7 @@ LAYERS = {
     "mirroring": 0,
     "names": 0,
     "precision": 0,
+    "ranges": 0,
     "recurrence": 1,
     "softmax": 1,
     "attention": 2,
