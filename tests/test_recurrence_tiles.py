@@ -112,9 +112,18 @@ def test_every_thread_has_a_job_where_rows_suffice(threads, jobs, monkeypatch):
     assert shared == [jobs]
 
 
+@pytest.mark.parametrize("order", [[0], [1], [1, 0]], ids=str)
+def test_any_thread_does_what_the_others_leave(order, monkeypatch):
+    given = problem(300, 3, 256, [300, 77, 0], torch.float32)
+    expected = tiles.project(*given, True)
+    monkeypatch.setattr(team, "share", lambda n, work: [work(k, 2) for k in order])
+    found = tiles.project(*given, True)
+    torch.testing.assert_close(found, expected)
+
+
 def test_a_tile_is_as_large_where_some_rows_walk_alone():
     walk = tiles._walk(torch.zeros(100, 4, 5), torch.full((4,), 100), np.array([2]))
-    assert [len(q) for *_, q in walk] == [64, 36]
+    assert [q.shape[1] for *_, q in walk] == [64, 36]
 
 
 def test_threads_of_a_layer_need_no_gradients(layer):

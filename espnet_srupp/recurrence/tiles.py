@@ -6,6 +6,7 @@ once, in memory that stays in its cache, and without the rows of the batch that 
 ended.
 """
 
+from collections import deque
 from collections.abc import Iterable
 
 import numpy as np
@@ -23,6 +24,9 @@ from .operator import STATE
 ROWS = 512
 # beyond so many rows it pays; in bfloat16 beyond a tile, as smaller products are slow
 FEW = 32
+# its first frame, frames, rows of the batch that have not ended, and their queries,
+# (3, frames * rows, d'), the same for each gate
+Tile = tuple[int, int, np.ndarray, Tensor]
 DTYPES = (torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -85,7 +89,7 @@ def project(
         ValueError: a length is not in [0, T].
     """
     # numba, which a machine with a GPU may lack
-    from . import cpu, loops
+    from . import cpu
 
     T, B, D = x.shape
     lengths = cpu.checked(lengths, T, B)
@@ -93,48 +97,65 @@ def project(
     # so many that every thread has a job
     groups = min(B, -(-torch.get_num_threads() // len(blocks)))
     walks = [_walk(q, lengths, np.arange(k, B, groups)) for k in range(groups)]
-    weight = weight.view(3, D, -1)
-    columns = [[gate[start:end].T for gate in weight] for start, end, _ in blocks]
+    walks = [walk for walk in walks if walk]
+    gates = weight.view(3, D, -1).transpose(1, 2)  # (3, d', D)
     fixed = _fixed(x, v, b, lengths)
+    # those that no thread is at
+    jobs = deque(
+        (block[None], gates[..., block[0] : block[1]], walk[:: -1 if block[2] else 1])
+        for block in blocks
+        for walk in walks
+    )
     # the first tiles have the most rows
-    most = max([len(walk[0][-1]) for walk in walks if walk], default=0)
+    most = max([walk[0][-1].shape[1] for walk in walks], default=0)
     size = 3 * most * (blocks[:, 1] - blocks[:, 0]).max()
-
-    @torch.no_grad()  # which a thread has of its own
-    def work(worker: int, workers: int) -> None:
-        (w,) = empty(STATE[x.dtype], (loops.SIZE,))
-        (room,) = empty(q.dtype, (size,))
-        for job in range(worker, len(blocks) * groups, workers):
-            block, walk = blocks[job // groups, None], walks[job % groups]
-            start, end, back = block[0]
-            n = end - start
-            for first, frames, rows, q_tile in reversed(walk) if back else walk:
-                m = len(q_tile)
-                u = room[: 3 * m * n].reshape(3, m, n)
-                for gate, out in zip(columns[job // groups], to_torch(u), strict=True):
-                    torch.mm(q_tile, gate, out=out)
-                u, steps = u.reshape(3 * m, n), (len(rows), 1, m)
-                where = first, frames, rows, u, steps
-                loops.forward(w, block, 0, 1, *where, *fixed, True)
-
     # for profilers, as the operator of the whole has a name
     with record_function("espnet_srupp::recurrence_tiles"):
-        team.share(len(blocks) * groups, work)
-    h = to_torch(fixed[-3])
+        team.share(len(jobs), lambda worker, workers: _run(jobs, size, fixed))
+    *_, h, _, _ = fixed
     for row, length in enumerate(lengths.tolist()):
         h[length:, row] = 0
-    return h
+    return to_torch(h)
 
 
-def _walk(
-    q: Tensor, lengths: Tensor, rows: np.ndarray
-) -> list[tuple[int, int, np.ndarray, Tensor]]:
-    """Tiles of time of these rows of the batch, in order.
+@torch.no_grad()  # which a thread has of its own
+def _run(
+    jobs: deque[tuple[np.ndarray, Tensor, list[Tile]]],
+    size: int,
+    fixed: list[np.ndarray],
+) -> None:
+    """Takes a job, does its next tile and puts it back, until there is none.
 
-    Returns:
-        For each its first frame, their number, those of the rows that have not ended,
-        and their queries, (frames * rows, d').
+    A thread whose core is slow leaves more to the others so.
+
+    Args:
+        jobs: for each a block, (1, 3), its columns of the gates, (3, d', n), and its
+            tiles that are left.
+        size: most numbers of a tile's U.
+        fixed: what jobs share, as of `_fixed`.
     """
+    from . import loops
+
+    x, v, *_ = fixed
+    w, room = np.empty(loops.SIZE, v.dtype), np.empty(size, x.dtype)
+    while jobs:
+        try:
+            block, columns, (tile, *left) = jobs.popleft()
+        except IndexError:
+            break  # another thread was faster
+        first, frames, rows, q = tile
+        m, n = q.shape[1], columns.shape[2]
+        u = room[: 3 * m * n].reshape(3, m, n)
+        # one call, as between calls threads wait for Python's lock
+        torch.bmm(q, columns, out=to_torch(u))
+        u, steps = u.reshape(3 * m, n), (len(rows), 1, m)
+        loops.forward(w, block, 0, 1, first, frames, rows, u, steps, *fixed, True)
+        if left:
+            jobs.append((block, columns, left))
+
+
+def _walk(q: Tensor, lengths: Tensor, rows: np.ndarray) -> list[Tile]:
+    """Tiles of these rows of the batch, in order."""
     T, B, _ = q.shape
     frames = max(1, ROWS // len(rows))
     walk = []
@@ -144,7 +165,7 @@ def _walk(
             break
         tile = q[first : first + frames]
         tile = tile if len(left) == B else tile[:, left]
-        walk.append((first, len(tile), left, tile.flatten(0, 1)))
+        walk.append((first, len(tile), left, tile.flatten(0, 1).expand(3, -1, -1)))
     return walk
 
 
