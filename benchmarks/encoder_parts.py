@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import torch
 from torch.autograd import DeviceType
+from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity
 
 # part by what an operator's name contains, the first that fits
@@ -15,7 +16,7 @@ PARTS = {
     "norms": ("norm",),
     "copies": ("copy", "cat", "contiguous", "clone", "fill"),
 }
-RUNS = 3  # as in one of them a thread may wait for another
+RUNS = 5  # as in one of them a thread may wait for another
 
 
 def shares(run: Callable[[], None], device: str) -> dict[str, float]:
@@ -27,7 +28,7 @@ def shares(run: Callable[[], None], device: str) -> dict[str, float]:
         for _ in range(RUNS):
             run()
     times = dict.fromkeys([*PARTS, "rest"], 0.0)
-    for event in profiler.key_averages():
+    for event in profiler.events():
         # a GPU's time is told twice, of kernels and of the operators that start them
         if event.device_type != DeviceType.CPU:
             continue
@@ -36,14 +37,17 @@ def shares(run: Callable[[], None], device: str) -> dict[str, float]:
             if device == "cuda"
             else event.self_cpu_time_total
         )
-        times[part(event.key)] += own
+        times[part(event)] += own
     total = sum(times.values())
     # nothing is seen of a GPU where CUPTI cannot be used
     return {name: spent / total for name, spent in times.items() if total}
 
 
-def part(operator: str) -> str:
-    operator = operator.lower()
+def part(event: FunctionEvent) -> str:
+    operator, parent = event.key.lower(), event.cpu_parent
+    if parent is not None and "recurrence_tiles" in parent.key:
+        # the gates' projections, one for each; else batched products are attention's
+        operator = operator.replace("bmm", "mm")
     for name, words in PARTS.items():
         if any(word in operator for word in words):
             return name

@@ -13,7 +13,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from data.small_encoder import SMALL
-from torch.autograd import DeviceType
 
 pytestmark = pytest.mark.once
 
@@ -24,47 +23,6 @@ BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 def importable(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     monkeypatch.setenv("MALLOC_MMAP_MAX_", "1")  # nothing is kept for all tests after
-
-
-class Profiler:
-    """torch's, of a run on a GPU whose events are given."""
-
-    def __init__(self, events):
-        self.key_averages = lambda: [
-            SimpleNamespace(key=key, device_type=device, self_device_time_total=time)
-            for key, device, time in events
-        ]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-
-def shares_on_gpu(events, monkeypatch):
-    import encoder_parts
-
-    monkeypatch.setattr(torch.profiler, "profile", lambda activities: Profiler(events))
-    return encoder_parts.shares(lambda: None, "cuda")
-
-
-def test_kernels_are_counted_as_what_starts_them(monkeypatch):
-    events = [
-        ("espnet_srupp::recurrence_forward", DeviceType.CPU, 30.0),
-        ("void forward<bfloat16, float, 2, 32, false>", DeviceType.CUDA, 30.0),
-        ("aten::mm", DeviceType.CPU, 10.0),
-        ("nvjet_hsh_128x256_64x4", DeviceType.CUDA, 10.0),
-    ]
-    shares = shares_on_gpu(events, monkeypatch)
-    assert {k: v for k, v in shares.items() if v} == {
-        "recurrence": 0.75,
-        "projections": 0.25,
-    }
-
-
-def test_without_a_profile_of_the_gpu_no_share_is_told(monkeypatch):
-    assert shares_on_gpu([("aten::mm", DeviceType.CPU, 0.0)], monkeypatch) == {}
 
 
 def test_without_git_the_commit_is_unknown(monkeypatch):
