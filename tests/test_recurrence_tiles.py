@@ -121,6 +121,14 @@ def test_any_thread_does_what_the_others_leave(order, monkeypatch):
     torch.testing.assert_close(found, expected)
 
 
+def test_bfloat16_has_no_batched_products_whose_weights_onednn_copies(
+    monkeypatch,
+):
+    monkeypatch.delattr(torch, "bmm")
+    h = tiles.project(*problem(100, 3, 64, None, torch.bfloat16), True)
+    assert h.isfinite().all()
+
+
 def test_a_tile_is_as_large_where_some_rows_walk_alone():
     walk = tiles._walk(torch.zeros(100, 4, 5), torch.full((4,), 100), np.array([2]))
     assert [q.shape[1] for *_, q in walk] == [64, 36]

@@ -146,12 +146,22 @@ def _run(
         first, frames, rows, q = tile
         m, n = q.shape[1], columns.shape[2]
         u = room[: 3 * m * n].reshape(3, m, n)
-        # one call, as between calls threads wait for Python's lock
-        torch.bmm(q, columns, out=to_torch(u))
+        _multiply(q, columns, to_torch(u))
         u, steps = u.reshape(3 * m, n), (len(rows), 1, m)
         loops.forward(w, block, 0, 1, first, frames, rows, u, steps, *fixed, True)
         if left:
             jobs.append((block, columns, left))
+
+
+def _multiply(q: Tensor, columns: Tensor, u: Tensor) -> None:
+    """u = q columns for each gate: (3, m, n) = (3, m, d') (3, d', n)."""
+    if q.dtype == torch.bfloat16:
+        # oneDNN would copy the columns of three products at once
+        for q_gate, columns_gate, u_gate in zip(q, columns, u, strict=True):
+            torch.mm(q_gate, columns_gate, out=u_gate)
+    else:
+        # one call, as between calls threads wait for Python's lock
+        torch.bmm(q, columns, out=u)
 
 
 def _walk(q: Tensor, lengths: Tensor, rows: np.ndarray) -> list[Tile]:
