@@ -9,6 +9,8 @@ from torch.autograd import DeviceType
 
 from espnet_srupp.layer import SRUppLayer
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):

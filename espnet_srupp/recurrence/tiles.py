@@ -24,8 +24,8 @@ from .operator import STATE
 ROWS = 512
 # beyond so many rows it pays; in bfloat16 beyond a tile, as smaller products are slow
 FEW = 32
-# its first frame, frames, rows of the batch that have not ended, and their queries,
-# (3, frames * rows, d'), the same for each gate
+# of a tile the first frame, the frames, the rows of the batch that have not ended, and
+# their queries, (3, frames * rows, d'), the same for each gate
 Tile = tuple[int, int, np.ndarray, Tensor]
 DTYPES = (torch.bfloat16, torch.float32, torch.float64)
 
